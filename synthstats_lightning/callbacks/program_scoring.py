@@ -15,7 +15,7 @@ from synthstats_lightning.callbacks.evaluation import evaluation_metrics
 from synthstats_lightning.callbacks.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.module import PROGRAMS, GFlowNetModule
-from synthstats_lightning.policy import SampledPrograms, SamplingSettings
+from synthstats_lightning.policy import SampledPrograms, SamplingSettings, annealed
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import ReplayBuffer, Trajectory
 from synthstats_lightning.sandbox import SandboxLimits
@@ -42,6 +42,8 @@ class ProgramScoring(Callback):
             the
             cores this process may use, at least one.
         sampling: Temperature, exploration and length of training samples; the module's own by default.
+        anneal_steps: Training steps over which the temperature of training samples goes, linearly, from that of
+            `sampling` to the module's own; 0 keeps it.
         limits: Of the sandbox.
         engine: Of the scoring engine.
         buffer: The replay buffer; by default the data module's `buffer`.
@@ -61,6 +63,7 @@ class ProgramScoring(Callback):
         max_in_flight: int = 256,
         num_workers: int | None = None,
         sampling: SamplingSettings | None = None,
+        anneal_steps: int = 0,
         limits: SandboxLimits | None = None,
         engine: EngineSettings | None = None,
         buffer: ReplayBuffer | None = None,
@@ -75,6 +78,8 @@ class ProgramScoring(Callback):
         }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if anneal_steps < 0:
+            raise ValueError(f"anneal_steps must be at least 0, got {anneal_steps}")
         self.reward = reward or Reward()
         self.programs_per_step = programs_per_step
         self.every_n_steps = every_n_steps
@@ -83,6 +88,7 @@ class ProgramScoring(Callback):
         self.max_in_flight = max_in_flight
         self.num_workers = num_workers
         self.sampling = sampling
+        self.anneal_steps = anneal_steps
         self.limits = limits
         self.engine = engine
         self.records = ProgramRecords()
@@ -188,10 +194,15 @@ class ProgramScoring(Callback):
 
     def _sample_round(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> None:
         started = time.perf_counter()
-        settings = self.sampling or module.sampling
+        settings = self._training_settings(module.sampling, trainer.global_step)
         self._pending += self.scorer.sample(trainer, module, num_samples, settings, self._stream)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
+
+    def _training_settings(self, final: SamplingSettings, step: int) -> SamplingSettings:
+        if self.sampling is None or not self.anneal_steps:
+            return self.sampling or final
+        return annealed(self.sampling, final.temperature, step / self.anneal_steps)
 
     def _harvest(self, trainer: Trainer, wait: bool) -> None:
         buffer = self._buffer(trainer)

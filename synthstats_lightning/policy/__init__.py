@@ -3,7 +3,7 @@
 from synthstats_lightning.policy.loading import ModelSettings, load_policy, resolve
 from synthstats_lightning.policy.lora import LoraSettings
 from synthstats_lightning.policy.policy import Policy
-from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings
+from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed
 
 __all__ = [
     "LoraSettings",
@@ -11,6 +11,7 @@ __all__ = [
     "Policy",
     "SampledPrograms",
     "SamplingSettings",
+    "annealed",
     "load_policy",
     "resolve",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -45,6 +45,18 @@ class SamplingSettings:
             raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+
+
+def annealed(settings: SamplingSettings, temperature: float, progress: float) -> SamplingSettings:
+    """The same settings with their temperature moved linearly towards another one.
+
+    Args:
+        settings: Where the schedule starts.
+        temperature: Where it ends.
+        progress: Share of the way, clipped to `[0, 1]`.
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    return replace(settings, temperature=(1 - progress) * settings.temperature + progress * temperature)
 
 
 class SampledPrograms(NamedTuple):
