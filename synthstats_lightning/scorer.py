@@ -11,16 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from jaxtyping import Float
 
+from synthstats_lightning.priorities import lower_priority
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
 from synthstats_lightning.scoring.client import ScoringClient, TaskMessage, WorkerLostError
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, get_task
-
-WORKER_NICENESS = 10
-"""Of worker processes: training comes first, scoring uses what is left of the cores."""
-
 
 def default_num_workers() -> int:
     """Workers that leave the trainer one core, at least one."""
@@ -64,7 +61,7 @@ class _Worker:
             if pid is None or pid in self._lowered:
                 continue
             with contextlib.suppress(ProcessLookupError):  # it just died; its next call reports that
-                os.setpriority(os.PRIO_PROCESS, pid, WORKER_NICENESS)
+                lower_priority(pid)
                 self._lowered.add(pid)
 
     def close(self) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from synthstats_lightning.policy import encoding
+from synthstats_lightning.policy.buckets import length_buckets
 from synthstats_lightning.policy.hidden import pad_left, program_hidden_states
 from synthstats_lightning.policy.log_probs import OutputHead, token_log_probs
 from synthstats_lightning.policy.lora import folded
@@ -139,13 +141,30 @@ class Policy(nn.Module):
         checkpointing = self.training and any(
             getattr(module, "gradient_checkpointing", False) for module in self.language_model.modules()
         )
+        share = share_prompts and not checkpointing
+        groups = length_buckets(program_mask.sum(1).cpu())
+        if len(groups) == 1:
+            return self._token_log_probs(prompt_ids, prompt_mask, program_ids, program_mask, share)
+        values = torch.zeros(program_ids.shape, device=program_ids.device)
+        for rows in (group.to(program_ids.device) for group in groups):
+            width = int(program_mask[rows].sum(1).max())
+            part = self._token_log_probs(
+                prompt_ids[rows], prompt_mask[rows], program_ids[rows, :width], program_mask[rows, :width], share
+            )
+            values = values.index_copy(0, rows, functional.pad(part, (0, program_ids.shape[1] - width)))
+        return values
+
+    def _token_log_probs(
+        self, prompt_ids: Tensor, prompt_mask: Tensor, program_ids: Tensor, program_mask: Tensor, share: bool
+    ) -> Tensor:
+        """One forward pass of `token_log_probs`."""
         hidden = program_hidden_states(
             self.language_model.base_model,
             self.language_model.config,
             prompt_ids,
             prompt_mask,
             program_ids,
-            share_prompts and not checkpointing,
+            share,
         )
         values = token_log_probs(hidden[program_mask], program_ids[program_mask], self._head)
         return values.new_zeros(program_ids.shape).masked_scatter(program_mask, values)
