@@ -12,7 +12,7 @@ import jsonargparse
 import torch
 
 from synthstats_lightning.pretraining.evaluate import evaluate
-from synthstats_lightning.pretraining.model import make_model, make_tokenizer
+from synthstats_lightning.pretraining.model import make_model, make_tokenizer, sharpen
 from synthstats_lightning.pretraining.settings import ModelSettings, TrainingSettings
 from synthstats_lightning.pretraining.tokenizer import save_tokenizer
 from synthstats_lightning.pretraining.train import train
@@ -41,6 +41,7 @@ def pretrain(
     policy = make_model(model, tokenizer, training.seed)
     loss = train(policy, tokenizer, training, context=model.context, log=_log)
     seconds = time.perf_counter() - started
+    sharpen(policy, training.temperature)
     policy.save_pretrained(output)
     save_tokenizer(tokenizer, output)
     measured = evaluate(policy, tokenizer, seed=training.seed + 1000, data_sets=evaluation_data_sets)

@@ -42,3 +42,17 @@ def make_model(settings: ModelSettings, tokenizer: PreTrainedTokenizerFast, seed
         attn_implementation="sdpa",
     )
     return Qwen3ForCausalLM(config)
+
+
+@torch.no_grad()
+def sharpen(model: Qwen3ForCausalLM, temperature: float) -> None:
+    """Makes a model at temperature 1 what it was at another: its logits are divided by `temperature`, in place.
+
+    The logits are linear in the scale of the last norm. Below 1 this takes from the tail of every token's
+    distribution, where misspellings live.
+
+    Args:
+        model: Any Qwen3 model.
+        temperature: Positive.
+    """
+    model.model.norm.weight /= temperature

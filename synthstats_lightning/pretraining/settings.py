@@ -65,6 +65,7 @@ class TrainingSettings:
         compile: Compile the layers, which needs a C++ compiler and takes about half the time off a step.
         threads: PyTorch threads; the weights depend on it in the last bits.
         log_every: Steps between log lines.
+        temperature: The saved model at temperature 1 is the trained one at this temperature.
     """
 
     stages: list[StageSettings]
@@ -76,8 +77,11 @@ class TrainingSettings:
     compile: bool = True
     threads: int = 1
     log_every: int = 50
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
         if self.precision not in ("bf16", "fp32"):
             raise ValueError(f"precision must be 'bf16' or 'fp32', got {self.precision!r}")
         if not self.stages:

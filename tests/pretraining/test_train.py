@@ -11,7 +11,7 @@ import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from synthstats_lightning.pretraining.__main__ import main
-from synthstats_lightning.pretraining.model import make_model, make_tokenizer
+from synthstats_lightning.pretraining.model import make_model, make_tokenizer, sharpen
 from synthstats_lightning.pretraining.settings import ModelSettings, StageSettings, TrainingSettings
 from synthstats_lightning.pretraining.train import learning_rate, train
 
@@ -57,7 +57,19 @@ def test_learning_rate_warms_up_peaks_and_falls():
     assert rates[99] == pytest.approx(0.2, abs=0.01)
 
 
+def test_sharpening_divides_the_logits():
+    model, _, _ = trained(settings(1, 1))
+    ids = torch.arange(5, 12)[None]
+    with torch.no_grad():
+        before = model(ids).logits
+        sharpen(model, 0.8)
+        after = model(ids).logits
+    torch.testing.assert_close(after, before / 0.8)
+
+
 def test_settings_refuse_what_cannot_be():
+    with pytest.raises(ValueError, match="temperature must be positive and finite, got 0.0"):
+        TrainingSettings([StageSettings(1)], temperature=0.0)
     with pytest.raises(ValueError, match="precision must be 'bf16' or 'fp32', got 'fp8'"):
         TrainingSettings([StageSettings(1)], precision="fp8")
     with pytest.raises(ValueError, match="at least one stage"):
