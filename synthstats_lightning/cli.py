@@ -43,6 +43,11 @@ def main(args: Sequence[str] | None = None) -> Any:
     return run_lightning(arguments, DESCRIPTION)
 
 
+def run() -> None:
+    """`main` as a console script: what it returns is for callers in Python, and would be an exit status here."""
+    main()
+
+
 def fail(message: str) -> NoReturn:
     """Ends the process with code 2 and one line on standard error."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)

@@ -40,3 +40,14 @@ def test_module_entry_point_and_version():
     command = [sys.executable, "-m", "synthstats_lightning", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"synthstats-lightning {synthstats_lightning.__version__}"
+
+
+def test_the_console_script_ends_with_status_0():
+    from importlib.metadata import entry_points
+
+    (script,) = entry_points(group="console_scripts", name="synthstats-lightning")
+    module, function = script.value.split(":")
+    code = f"import sys; sys.argv[1:] = ['fit', '--print_config']; from {module} import {function} as f; sys.exit(f())"
+    assert "seed_everything" in run(code).stdout
+    code = f"import sys; import {module} as c; c.main = lambda: c; sys.exit(c.{function}())"
+    assert run(code).stderr == ""
