@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> Any:
 
 
 def run() -> None:
-    """`main` as a console script: what it returns is for callers in Python, and would be an exit status here."""
+    """`main` as a console script, for which a returned object would be an exit status."""
     main()
 
 

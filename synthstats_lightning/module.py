@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch import LightningModule
@@ -12,13 +12,25 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from synthstats_lightning.datamodule import PromptBatch
-from synthstats_lightning.objectives import LogZ, LossOutput, Objective, TrajectoryBalance
+from synthstats_lightning.loss_inputs import check_needs, loss_inputs
+from synthstats_lightning.objectives import (
+    FlowHead,
+    LogPartition,
+    LogZ,
+    LossOutput,
+    Objective,
+    PromptLogZ,
+    ScalarLogZ,
+    TrajectoryBalance,
+)
 from synthstats_lightning.policy import (
     LoraSettings,
     ModelSettings,
     Policy,
     SampledPrograms,
     SamplingSettings,
+    adapter_as,
+    copy_adapter,
     load_policy,
     resolve,
 )
@@ -50,15 +62,19 @@ class GFlowNetModule(LightningModule):
         lora: Of the adapter.
         model: How the base weights are loaded.
         objective: What is minimised; trajectory balance by default.
-        optimizer: Called with the parameter groups `adapter` and `log_z`.
+        optimizer: Called with the parameter groups `adapter` and `log_z`, and `flow` where the objective
+            learns flows.
         lr_scheduler: Called with the optimizer; stepped after every training step.
         log_z_lr: Learning rate of log Z, usually a hundred times the policy's or more.
         log_z_init: First value of log Z, in nats; `None` takes the log-variance estimate of the first batch.
-        sampling: Of validation, test and prediction.
+        log_z_form: `"task"`: a number a task; `"scalar"`: one number; `"prompt"`: a function of the prompt.
+        flow_lr: Learning rate of the flow head of objectives that have one.
+        flow_width: Units of the flow head's hidden layer.
+        sampling: Of validation, test and prediction; its `min_new_tokens` is that of all samples and losses.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.
 
     Raises:
-        ValueError: If a number is out of range.
+        ValueError: If a number is out of range, or the objective needs what a run does not have.
         FileNotFoundError: If `policy` is written like a path and there is no model.
     """
 
@@ -73,12 +89,21 @@ class GFlowNetModule(LightningModule):
         lr_scheduler: LRSchedulerCallable | None = None,
         log_z_lr: float = 0.1,
         log_z_init: float | None = None,
+        log_z_form: Literal["task", "scalar", "prompt"] = "task",
+        flow_lr: float = 1e-3,
+        flow_width: int = 64,
         sampling: SamplingSettings | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__()
         if not log_z_lr > 0:
             raise ValueError(f"log_z_lr must be positive, got {log_z_lr}")
+        if not flow_lr > 0:
+            raise ValueError(f"flow_lr must be positive, got {flow_lr}")
+        if flow_width < 1:
+            raise ValueError(f"flow_width must be at least 1, got {flow_width}")
+        if log_z_form not in ("task", "scalar", "prompt"):
+            raise ValueError(f"log_z_form must be 'task', 'scalar' or 'prompt', got {log_z_form!r}")
         resolve(policy)  # a missing folder is an error here rather than minutes later
         self.policy_name = policy
         self.tasks = list(tasks)
@@ -90,8 +115,17 @@ class GFlowNetModule(LightningModule):
         self.log_z_lr = log_z_lr
         self.sampling = sampling or SamplingSettings()
         self.seed = default_seed() if seed is None else seed
-        self.log_z = LogZ(len(self.tasks), initial=log_z_init or 0.0)
+        check_needs(self.objective.needs, type(self.objective).__name__)
+        self.log_z_form = log_z_form
+        self.log_z_init = log_z_init
+        self.flow_lr = flow_lr
+        self.flow_width = flow_width
+        self.log_z: LogPartition = (ScalarLogZ if log_z_form == "scalar" else LogZ)(
+            len(self.tasks), initial=log_z_init or 0.0
+        )
         self.estimates_first_log_z = log_z_init is None
+        self.flow_head: FlowHead | None = None
+        self.reference_adapter: dict[str, Tensor] | None = None
         self.policy: Policy | None = None
         self.register_state_dict_post_hook(_drop_base_weights)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_expect_no_base_weights)  # type: ignore[no-untyped-call]
@@ -124,6 +158,11 @@ class GFlowNetModule(LightningModule):
             self.policy = load_policy(
                 self.policy_name, lora=self.lora, model=self.model_settings, seed=self.seed
             )
+            hidden_size = int(self.policy.language_model.get_input_embeddings().weight.shape[1])
+            if self.log_z_form == "prompt":
+                self.log_z = PromptLogZ(len(self.tasks), hidden_size, initial=self.log_z_init or 0.0)
+            if "log_flow" in self.objective.needs:
+                self.flow_head = FlowHead(hidden_size, self.flow_width, self.seed)
 
     @property
     def loaded_policy(self) -> Policy:
@@ -147,6 +186,9 @@ class GFlowNetModule(LightningModule):
         groups: list[dict[str, Any]] = [{"params": adapter, "name": "adapter"}]
         if extra := [parameter for parameter in self.objective.parameters() if parameter.requires_grad]:
             groups.append({"params": extra, "name": "objective"})
+        if self.flow_head is not None:
+            flow = list(self.flow_head.parameters())
+            groups.append({"params": flow, "name": "flow", "lr": self.flow_lr, "weight_decay": 0.0})
         log_z = list(self.log_z.parameters())
         groups.append({"params": log_z, "name": "log_z", "lr": self.log_z_lr, "weight_decay": 0.0})
         optimizer = self.optimizer(groups)
@@ -157,20 +199,54 @@ class GFlowNetModule(LightningModule):
 
     def training_step(self, batch: TrajectoryBatch, batch_idx: int) -> Tensor:
         """Log-probabilities of replayed programs, then the objective."""
-        log_prob = self.loaded_policy.program_log_probs(
-            batch.prompt_ids, batch.program_ids, batch.program_mask, prompt_mask=batch.prompt_mask
-        )
-        if self.estimates_first_log_z:
-            self.log_z.initialise(log_prob, batch.log_reward, batch.task_index)
-        output: LossOutput = self.objective(log_prob, batch.log_reward, self.log_z(batch.task_index))
+        output = self.objective_loss(batch)
         size = len(batch)
         self.log("train/loss", output.loss, batch_size=size)
+        log_z = self.log_z.per_task()
         for index, task in enumerate(self.tasks):
-            self.log(f"train/log_z/{task}", self.log_z.value[index].detach(), batch_size=size)
-        self.log("log_z", self.log_z.value.detach().mean(), batch_size=size, prog_bar=True, logger=False)
+            self.log(f"train/log_z/{task}", log_z[index], batch_size=size)
+        self.log("log_z", log_z.mean(), batch_size=size, prog_bar=True, logger=False)
         for name, value in output.metrics.items():
             self.log(f"train/{name}", value, batch_size=size)
         return output.loss
+
+    def objective_loss(self, batch: TrajectoryBatch) -> LossOutput:
+        """The objective's loss of a batch, with log Z started, or followed, from the batch."""
+        policy, objective, task = self.loaded_policy, self.objective, batch.task_index
+        inputs = loss_inputs(policy, batch, objective.needs, self.sampling.min_new_tokens)
+        log_prob = inputs.log_prob
+        if isinstance(self.log_z, PromptLogZ) and not bool(self.log_z.known[task].all()):
+            self.log_z.set_features(task, policy.prompt_features(batch.prompt_ids, batch.prompt_mask))
+        if self.estimates_first_log_z or not objective.learns_log_z:
+            self.log_z.initialise(log_prob, batch.log_reward, task)
+        if not objective.learns_log_z:
+            self.log_z.follow(log_prob, batch.log_reward, task)
+        log_z = self.log_z(task)
+        if self.flow_head is not None and inputs.hidden is not None:
+            inputs.named["log_flow"] = self.flow_head(inputs.hidden, log_z)
+        if objective.reset_reference_every > 0:
+            inputs.named["reference_log_prob"] = self._moved_reference(batch)
+        output: LossOutput = objective(log_prob, batch.log_reward, log_z, **inputs.named)
+        if not objective.learns_log_z:
+            # every parameter takes part, as distributed training wants, without being moved
+            output = output._replace(loss=output.loss + 0.0 * log_z.sum())
+        return output
+
+    def _moved_reference(self, batch: TrajectoryBatch) -> Tensor:
+        """Log-probabilities under the reference policy that moves; at first, and after each reset, a copy."""
+        policy, every = self.loaded_policy, self.objective.reset_reference_every
+        if self.global_step > 0 and self.global_step % every == 0:
+            self.reference_adapter = copy_adapter(policy)
+        if self.reference_adapter is None:
+            return batch.reference_log_prob
+        with adapter_as(policy, self.reference_adapter), policy.evaluating():
+            return policy.program_log_probs(
+                batch.prompt_ids,
+                batch.program_ids,
+                batch.program_mask,
+                batch.prompt_mask,
+                min_new_tokens=self.sampling.min_new_tokens,
+            )
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
         """Fresh programs, which `ProgramScoring` scores."""
@@ -208,6 +284,7 @@ class GFlowNetModule(LightningModule):
             stream: Number of the random stream: equal seed, rank and stream give equal programs.
         """
         policy = self.loaded_policy
+        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
         encoded = [policy.encode_prompt(prompt.rules, prompt.request) for prompt in prompts]
         return policy.sample(
             encoded, num_samples, settings, seed=self.seed, rank=self.global_rank, step=stream
@@ -215,12 +292,14 @@ class GFlowNetModule(LightningModule):
 
     def learned_log_z(self, task_index: int) -> float:
         """Log Z of a task as learned so far, in nats."""
-        return float(self.log_z.value.detach()[task_index])
+        return float(self.log_z.per_task()[task_index])
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds what the adapter belongs to."""
         checkpoint["synthstats_format"] = CHECKPOINT_FORMAT
         checkpoint["policy_identity"] = self.loaded_policy.identity()
+        if self.reference_adapter is not None:
+            checkpoint["reference_adapter"] = self.reference_adapter
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuses a checkpoint of another format or of another base model.
@@ -235,6 +314,7 @@ class GFlowNetModule(LightningModule):
                 f"checkpoint of format {checkpoint.get('synthstats_format')!r};"
                 f" this version reads {CHECKPOINT_FORMAT}"
             )
+        self.reference_adapter = checkpoint.get("reference_adapter")
         saved, present = checkpoint["policy_identity"], self.loaded_policy.identity()
         if saved != present:
             keys = sorted(key for key in {*saved, *present} if saved.get(key) != present.get(key))

@@ -19,6 +19,7 @@ from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, get_task
 
+
 def default_num_workers() -> int:
     """Workers that leave the trainer one core, at least one."""
     return max(1, len(os.sched_getaffinity(0)) - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 Specification = dict[str, Any]
@@ -35,7 +36,12 @@ def specify(value: Any) -> Specification | None:
         for name, parameter in inspect.signature(type(value).__init__).parameters.items()
         if name != "self" and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
-    return {"class_path": _path(type(value)), "init_args": {name: getattr(value, name) for name in names}}
+    init_args = {name: _plain(getattr(value, name)) for name in names}
+    return {"class_path": _path(type(value)), "init_args": init_args}
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _path(cls: type) -> str:

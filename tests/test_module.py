@@ -125,7 +125,7 @@ def test_specifications_are_what_yaml_would_say():
     partial = functools.partial(torch.optim.SGD, lr=0.5)
     assert specify(partial) == {"class_path": "torch.optim.sgd.SGD", "init_args": {"lr": 0.5}}
     assert specify(lambda: None) is None
-    assert specify(TrajectoryBalance(2.0))["init_args"] == {"huber_delta": 2.0}
+    assert specify(TrajectoryBalance(2.0))["init_args"] == {"huber_delta": 2.0, "regression": None}
 
 
 def test_ranks_and_streams_draw_different_programs_and_equal_ones_the_same():

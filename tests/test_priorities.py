@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from synthstats_lightning.priorities import lower_priority
 
 
 def test_process_and_its_session_yield() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    )
     try:
         lower_priority(process.pid, 17)
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == 17

@@ -1,7 +1,8 @@
 """Lightning callbacks: sampling and scoring programs, and reports."""
 
+from synthstats_lightning.callbacks.log_z_diagnostics import LogZDiagnostics
 from synthstats_lightning.callbacks.posterior_report import PosteriorReport
 from synthstats_lightning.callbacks.prediction_writer import PredictionWriter
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 
-__all__ = ["PosteriorReport", "PredictionWriter", "ProgramScoring"]
+__all__ = ["LogZDiagnostics", "PosteriorReport", "PredictionWriter", "ProgramScoring"]

@@ -42,8 +42,8 @@ class ProgramScoring(Callback):
             the
             cores this process may use, at least one.
         sampling: Temperature, exploration and length of training samples; the module's own by default.
-        anneal_steps: Training steps over which the temperature of training samples goes, linearly, from that of
-            `sampling` to the module's own; 0 keeps it.
+        anneal_steps: Training steps over which the temperature of training samples goes, linearly, from that
+            of `sampling` to the module's own; 0 keeps it.
         limits: Of the sandbox.
         engine: Of the scoring engine.
         buffer: The replay buffer; by default the data module's `buffer`.
@@ -214,7 +214,11 @@ class ProgramScoring(Callback):
             record = self.scorer.record(program)
             buffer.add(
                 Trajectory(
-                    program.task_index, program.program_ids, record.log_reward, program.reference_log_prob
+                    program.task_index,
+                    program.program_ids,
+                    record.log_reward,
+                    program.reference_log_prob,
+                    program.log_prob,
                 )
             )
             self.records.add(record)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 
@@ -13,7 +13,7 @@ class LossOutput(NamedTuple):
     """What an objective returns.
 
     Attributes:
-        loss: Scalar to minimise, float32, in nats² for the square loss.
+        loss: Scalar to minimise, in nats² for the square loss of a balance objective.
         residual: Per trajectory, how far it is from balance, in nats, shape `[batch]`, detached. Its standard
             deviation goes to zero as the policy reaches its target.
         metrics: Detached scalars worth logging, by name.
@@ -24,18 +24,69 @@ class LossOutput(NamedTuple):
     metrics: dict[str, Tensor]
 
 
+class ObjectiveInputs(TypedDict, total=False):
+    """What an objective may ask for, by naming the key in `Objective.needs`.
+
+    Token t of a program follows *prefix* t, which has t tokens; prefix n is the whole program, its stop token
+    included. All values are in nats; masked positions may hold anything.
+
+    Attributes:
+        task_index: Task of each program; programs of one task form a group.
+        reference_log_prob: log π_ref of each program: of the adapter off, unless the objective resets it.
+        stored_reference_log_prob: The same with the adapter off, always: what rewards are made of.
+        behaviour_log_prob: log π of each program when it was sampled, at temperature 1.
+        mask: True on program tokens.
+        token_log_probs: log π of each token.
+        stop_log_probs: log π(stop | prefix) before each token; −inf where stopping is not allowed.
+        forced_stop: Whether the program ended at the length limit, without a stop token.
+        reference_token_log_probs: log π_ref of each token.
+        reference_stop_log_probs: log π_ref(stop | prefix) before each token.
+        behaviour_token_log_probs: log π of each token when it was sampled.
+        log_flow: Learned log flow of the prefix before each token.
+        action_ends: True on the last token of each action of a multi-turn episode.
+        prefix_log_reward: log R of stopping at each prefix, the whole program last.
+        prefix_known: Where `prefix_log_reward` is known.
+    """
+
+    task_index: Int[Tensor, " batch"]
+    reference_log_prob: Float[Tensor, " batch"]
+    stored_reference_log_prob: Float[Tensor, " batch"]
+    behaviour_log_prob: Float[Tensor, " batch"]
+    mask: Bool[Tensor, "batch time"]
+    token_log_probs: Float[Tensor, "batch time"]
+    stop_log_probs: Float[Tensor, "batch time"]
+    forced_stop: Bool[Tensor, " batch"]
+    reference_token_log_probs: Float[Tensor, "batch time"]
+    reference_stop_log_probs: Float[Tensor, "batch time"]
+    behaviour_token_log_probs: Float[Tensor, "batch time"]
+    log_flow: Float[Tensor, "batch time"]
+    action_ends: Bool[Tensor, "batch time"]
+    prefix_log_reward: Float[Tensor, "batch prefixes"]
+    prefix_known: Bool[Tensor, "batch prefixes"]
+
+
 class Objective(nn.Module, ABC):
     """A loss over a batch of trajectories.
 
     Subclasses hold settings and any learned state; the mathematics is a pure function beside them.
+
+    Attributes:
+        needs: Keys of `ObjectiveInputs` without which the loss cannot be computed.
+        learns_log_z: Whether the loss trains log Z; elsewhere it follows the log-variance estimate.
+        reset_reference_every: Training steps after which the reference policy becomes the current one; 0
+            keeps it.
     """
 
-    @abstractmethod
+    needs: frozenset[str] = frozenset()
+    learns_log_z: bool = True
+    reset_reference_every: int = 0
+
     def forward(
         self,
         log_prob: Float[Tensor, " batch"],
         log_reward: Float[Tensor, " batch"],
         log_z: Float[Tensor, " batch"],
+        **inputs: Unpack[ObjectiveInputs],
     ) -> LossOutput:
         """The loss of one batch.
 
@@ -44,7 +95,31 @@ class Objective(nn.Module, ABC):
                 float32.
             log_reward: Log reward of each program, in nats, finite.
             log_z: Learned log Z of each program's task, in nats.
+            **inputs: At least what `needs` names.
 
         Returns:
             Loss, residual and metrics.
+
+        Raises:
+            TypeError: If something that `needs` names is missing.
         """
+        if missing := sorted(self.needs - inputs.keys()):
+            raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}; got {', '.join(inputs)}")
+        return self.compute(log_prob, log_reward, log_z, inputs)
+
+    @abstractmethod
+    def compute(
+        self,
+        log_prob: Float[Tensor, " batch"],
+        log_reward: Float[Tensor, " batch"],
+        log_z: Float[Tensor, " batch"],
+        inputs: ObjectiveInputs,
+    ) -> LossOutput:
+        """As `forward`, with everything that `needs` names in `inputs`."""
+
+
+def loss_output(loss: Float[Tensor, ""], residual: Float[Tensor, " batch"], **metrics: Tensor) -> LossOutput:
+    """A `LossOutput` with the residual's mean and standard deviation among its metrics."""
+    residual = residual.detach()
+    named = {"residual_mean": residual.mean(), "residual_std": residual.std(correction=0)}
+    return LossOutput(loss, residual, named | {name: value.detach() for name, value in metrics.items()})

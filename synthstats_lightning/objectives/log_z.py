@@ -1,13 +1,14 @@
-"""Learned log Z: one number per task, always in float32."""
+"""Learned log Z, always in float32: one number, one a task, or a function of the prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+from synthstats_lightning.objectives.float32 import Float32Module
 
 
 def log_variance_estimate(
@@ -38,45 +39,42 @@ def log_variance_estimate(
     )
 
 
-class LogZ(nn.Module):
-    """Table of learned log Z, one per task.
+class LogPartition(Float32Module, ABC):
+    """A learned log Z for each task.
 
-    The parameter stays float32 whatever `.to(dtype)`, `.half()` or a precision plugin asks for: in bfloat16 a
-    log Z of 40 cannot move by less than 0.25, so it would never learn.
+    Parameters stay float32 whatever `.to(dtype)`, `.half()` or a precision plugin asks for.
 
     Args:
         num_tasks: Number of tasks.
-        initial: Value to start from, in nats.
 
     Raises:
         ValueError: If `num_tasks` is less than 1.
 
     Attributes:
-        value: log Z per task in nats, float32 `[tasks]`.
         initialised: Which tasks `initialise` has set, bool `[tasks]`; saved with the module.
     """
 
     initialised: Tensor
 
-    def __init__(self, num_tasks: int, initial: float = 0.0) -> None:
+    def __init__(self, num_tasks: int) -> None:
         super().__init__()
         if num_tasks < 1:
             raise ValueError(f"num_tasks must be at least 1, got {num_tasks}")
-        self.value = nn.Parameter(torch.full((num_tasks,), float(initial), dtype=torch.float32))
         self.register_buffer("initialised", torch.zeros(num_tasks, dtype=torch.bool))
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Follow moves between devices, ignore changes of dtype (without rounding on the way)."""
-
-        def keep_dtype(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
-
-        return super()._apply(keep_dtype, recurse)  # type: ignore[no-untyped-call]
-
+    @abstractmethod
     def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The log Z of each row's task, in nats."""
-        return self.value[task_index]
+
+    @abstractmethod
+    def assign(self, target: Float[Tensor, " tasks"], chosen: Bool[Tensor, " tasks"]) -> None:
+        """Makes log Z of the chosen tasks what it should be, as far as the form allows."""
+
+    def per_task(self) -> Float[Tensor, " tasks"]:
+        """Log Z of every task, in nats, detached."""
+        with torch.no_grad():
+            tasks = torch.arange(len(self.initialised), device=self.initialised.device)
+            return self.forward(tasks).detach()
 
     @torch.no_grad()
     def initialise(
@@ -97,10 +95,89 @@ class LogZ(nn.Module):
         """
         if bool(self.initialised.all()):
             return
-        total, count = log_variance_estimate(log_prob, log_reward, task_index, self.value.shape[0])
+        estimate, present = self._estimate(log_prob, log_reward, task_index)
+        fresh = present & ~self.initialised
+        self.initialised |= fresh
+        self.assign(estimate, fresh)
+
+    @torch.no_grad()
+    def follow(
+        self,
+        log_prob: Float[Tensor, " batch"],
+        log_reward: Float[Tensor, " batch"],
+        task_index: Int[Tensor, " batch"],
+        rate: float = 0.1,
+    ) -> None:
+        """Move each task of this batch by `rate` of the way to its estimate; where the loss learns no log Z.
+
+        Arguments and ranks are as for `initialise`, which comes first.
+        """
+        estimate, present = self._estimate(log_prob, log_reward, task_index)
+        self.assign(torch.lerp(self.per_task(), estimate, rate), present & self.initialised)
+
+    def _estimate(
+        self, log_prob: Tensor, log_reward: Tensor, task_index: Tensor
+    ) -> tuple[Float[Tensor, " tasks"], Bool[Tensor, " tasks"]]:
+        total, count = log_variance_estimate(log_prob, log_reward, task_index, len(self.initialised))
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(total)
             torch.distributed.all_reduce(count)
-        fresh = (count > 0) & ~self.initialised
-        self.value.copy_(torch.where(fresh, total / count.clamp(min=1), self.value))
-        self.initialised |= fresh
+        return total / count.clamp(min=1), count > 0
+
+
+class LogZ(LogPartition):
+    """Table of learned log Z, one per task.
+
+    Args:
+        num_tasks: Number of tasks.
+        initial: Value to start from, in nats.
+
+    Raises:
+        ValueError: If `num_tasks` is less than 1.
+
+    Attributes:
+        value: log Z per task in nats, float32 `[tasks]`.
+    """
+
+    def __init__(self, num_tasks: int, initial: float = 0.0) -> None:
+        super().__init__(num_tasks)
+        self.value = nn.Parameter(torch.full((num_tasks,), float(initial), dtype=torch.float32))
+
+    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """The log Z of each row's task, in nats."""
+        return self.value[task_index]
+
+    @torch.no_grad()
+    def assign(self, target: Float[Tensor, " tasks"], chosen: Bool[Tensor, " tasks"]) -> None:
+        """Sets the chosen entries."""
+        self.value.copy_(torch.where(chosen, target, self.value))
+
+
+class ScalarLogZ(LogPartition):
+    """One learned log Z for all tasks: right where there is one, or where all have the same total reward.
+
+    Args:
+        num_tasks: Number of tasks.
+        initial: Value to start from, in nats.
+
+    Raises:
+        ValueError: If `num_tasks` is less than 1.
+
+    Attributes:
+        value: log Z in nats, float32 `[1]`.
+    """
+
+    def __init__(self, num_tasks: int, initial: float = 0.0) -> None:
+        super().__init__(num_tasks)
+        self.value = nn.Parameter(torch.full((1,), float(initial), dtype=torch.float32))
+
+    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """The one log Z, for each row, in nats."""
+        return self.value.expand(len(task_index))
+
+    @torch.no_grad()
+    def assign(self, target: Float[Tensor, " tasks"], chosen: Bool[Tensor, " tasks"]) -> None:
+        """Sets the value to the mean over the chosen tasks."""
+        if bool(chosen.any()):
+            self.value.copy_(target[chosen].mean()[None])
+            self.initialised.fill_(True)

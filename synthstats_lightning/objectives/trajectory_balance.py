@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.objectives.base import LossOutput, Objective
+from synthstats_lightning.objectives.base import LossOutput, Objective, ObjectiveInputs, loss_output
+from synthstats_lightning.objectives.regression import SQUARE, Regression
 
 
 def trajectory_balance_loss(
@@ -14,6 +14,7 @@ def trajectory_balance_loss(
     log_reward: Float[Tensor, " batch"],
     log_z: Float[Tensor, " batch"],
     huber_delta: float | None = None,
+    regression: Regression | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, " batch"]]:
     """Trajectory balance loss of a batch.
 
@@ -31,16 +32,31 @@ def trajectory_balance_loss(
         log_reward: log R(y), in nats.
         log_z: log Z(x) of each program's task, in nats.
         huber_delta: Where the square becomes linear, in nats; `None` for the plain square.
+        regression: Another loss in place of the square.
 
     Returns:
         The scalar loss in nats² and the residual δ in nats, shape `[batch]`, both differentiable.
+
+    Raises:
+        ValueError: If both `huber_delta` and `regression` are given.
     """
     residual = log_z + log_prob - log_reward
+    return chosen_regression(huber_delta, regression)(residual).mean(), residual
+
+
+def chosen_regression(huber_delta: float | None, regression: Regression | None) -> Regression:
+    """The one that was given, or the square.
+
+    Raises:
+        ValueError: If both are given, or `huber_delta` is not positive.
+    """
     if huber_delta is None:
-        return residual.square().mean(), residual
-    target = torch.zeros_like(residual)
-    # twice PyTorch's form, which has ½ δ² inside the threshold, so that both losses agree there
-    return 2 * torch.nn.functional.huber_loss(residual, target, delta=huber_delta), residual
+        return regression or SQUARE
+    if regression is not None:
+        raise ValueError(f"give huber_delta or regression, not both: {huber_delta} and {regression}")
+    if not huber_delta > 0:
+        raise ValueError(f"huber_delta must be positive or null, got {huber_delta}")
+    return Regression("huber", huber_delta)
 
 
 class TrajectoryBalance(Objective):
@@ -49,28 +65,27 @@ class TrajectoryBalance(Objective):
     Args:
         huber_delta: Residual in nats beyond which the loss grows linearly instead of quadratically; `None`
             (the default) for the plain square. The optimum is the same.
+        regression: Another loss of the residual; instead of `huber_delta`, not beside it.
 
     Raises:
-        ValueError: If `huber_delta` is not positive.
+        ValueError: If `huber_delta` is not positive, or both arguments are given.
     """
 
-    def __init__(self, huber_delta: float | None = None) -> None:
+    def __init__(self, huber_delta: float | None = None, regression: Regression | None = None) -> None:
         super().__init__()
-        if huber_delta is not None and not huber_delta > 0:
-            raise ValueError(f"huber_delta must be positive or null, got {huber_delta}")
+        chosen_regression(huber_delta, regression)
         self.huber_delta = huber_delta
+        self.regression = regression
 
-    def forward(
+    def compute(
         self,
         log_prob: Float[Tensor, " batch"],
         log_reward: Float[Tensor, " batch"],
         log_z: Float[Tensor, " batch"],
+        inputs: ObjectiveInputs,
     ) -> LossOutput:
         """See `Objective.forward` and `trajectory_balance_loss`."""
-        loss, residual = trajectory_balance_loss(log_prob, log_reward, log_z, self.huber_delta)
-        residual = residual.detach()
-        metrics = {
-            "residual_mean": residual.mean(),
-            "residual_std": residual.std(correction=0),
-        }
-        return LossOutput(loss, residual, metrics)
+        loss, residual = trajectory_balance_loss(
+            log_prob, log_reward, log_z, self.huber_delta, self.regression
+        )
+        return loss_output(loss, residual)

@@ -4,6 +4,7 @@ from synthstats_lightning.policy.loading import ModelSettings, load_policy, reso
 from synthstats_lightning.policy.lora import LoraSettings
 from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed
+from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
 
 __all__ = [
     "LoraSettings",
@@ -11,7 +12,9 @@ __all__ = [
     "Policy",
     "SampledPrograms",
     "SamplingSettings",
+    "adapter_as",
     "annealed",
+    "copy_adapter",
     "load_policy",
     "resolve",
 ]

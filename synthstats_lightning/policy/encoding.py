@@ -88,3 +88,10 @@ def chat_template_hash(tokenizer: Any) -> str:
 def short_hash(text: str) -> str:
     """First 16 hexadecimal digits of SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def line_breaks(tokenizer: Any, vocabulary: int) -> list[bool]:
+    """Which token ids, of 0 to `vocabulary` − 1, decode to text with a line break."""
+    known = min(vocabulary, len(tokenizer))
+    texts = tokenizer.batch_decode([[token] for token in range(known)], skip_special_tokens=False)
+    return ["\n" in text for text in texts] + [False] * (vocabulary - known)

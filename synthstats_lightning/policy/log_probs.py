@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -111,10 +111,93 @@ def chunked_token_log_probs(
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> Float[Tensor, " tokens"]:
     """`token_log_probs` by a loop over chunks of tokens, each recomputed for the gradient; for any head."""
+    return _chunked(hidden, targets, head, None, chunk_elements)[:, 0]
+
+
+class TokenLogProbs(NamedTuple):
+    """Of each token.
+
+    Attributes:
+        token: log softmax(logits)[target], in nats.
+        stop: Log-probability of ending the program in its place, in nats: of all stop tokens together.
+    """
+
+    token: Float[Tensor, " tokens"]
+    stop: Float[Tensor, " tokens"]
+
+
+def token_and_stop_log_probs(
+    hidden: Float[Tensor, "tokens hidden"],
+    targets: Int[Tensor, " tokens"],
+    head: OutputHead,
+    stop_ids: tuple[int, ...],
+    chunk_elements: int = CHUNK_ELEMENTS,
+) -> TokenLogProbs:
+    """`token_log_probs` and, from the same pass over the vocabulary, the probability of stopping.
+
+    The pass yields log p(y) = h·w_y − log Σ exp; adding h·w_y back gives the normaliser, and with it the
+    probability of any other token at the cost of one inner product.
+
+    Args:
+        hidden: Last hidden states of the positions that predict the targets.
+        targets: Token ids.
+        head: What turns hidden states into logits.
+        stop_ids: Tokens that end a program, at least one.
+        chunk_elements: Logits that the chunked form holds at once.
+
+    Returns:
+        Log-probabilities in nats, float32.
+    """
+    if not (head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0):
+        token, stop = _chunked(hidden, targets, head, stop_ids, chunk_elements).unbind(-1)
+        return TokenLogProbs(token, stop)
+    token = fused_token_log_probs(hidden, targets, head)
+    weight, bias = head.module.weight, head.module.bias
+    stops = torch.tensor(stop_ids, device=hidden.device)
+    with torch.autocast(hidden.device.type, enabled=False):
+        states = hidden.float()
+        logit = torch.linalg.vecdot(states, weight[targets].float())
+        stop_logits = functional.linear(
+            states, weight[stops].float(), None if bias is None else bias[stops].float()
+        )
+        if bias is not None:
+            logit = logit + bias[targets].float()
+        stop = stop_logits.logsumexp(-1) - (logit - token)
+    return TokenLogProbs(token, stop)
+
+
+def forbid_early_stop(
+    token: Float[Tensor, "batch time"], stop: Float[Tensor, "batch time"], min_new_tokens: int
+) -> tuple[Float[Tensor, "batch time"], Float[Tensor, "batch time"]]:
+    """Log-probabilities under the policy that may not stop before it has written so many tokens.
+
+    Its first tokens are those of the policy given that they do not stop: p / (1 − q).
+
+    Args:
+        token: log p of each token, in nats; the first `min_new_tokens` are no stop tokens.
+        stop: log q of stopping in their place, in nats.
+        min_new_tokens: Tokens that come before any stop token.
+
+    Returns:
+        The new log p and log q, which is −inf for the first tokens.
+    """
+    early = torch.arange(token.shape[1], device=token.device) < min_new_tokens
+    # rounding may leave q = 1, where no token is left to write
+    going_on = torch.log(-torch.expm1(stop.clamp(max=-1e-7)))
+    return torch.where(early, token - going_on, token), stop.masked_fill(early, -torch.inf)
+
+
+def _chunked(
+    hidden: Tensor, targets: Tensor, head: OutputHead, stop_ids: tuple[int, ...] | None, chunk_elements: int
+) -> Float[Tensor, "tokens values"]:
+    """Per token, the log-probability of the target and, where asked for, of the stop tokens."""
 
     def piece(hidden: Tensor, targets: Tensor) -> Tensor:
         logits = head.logits(hidden)
-        return logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)
+        values = [logits.gather(-1, targets[:, None])[:, 0]]
+        if stop_ids is not None:
+            values.append(logits[:, list(stop_ids)].logsumexp(-1))
+        return torch.stack(values, -1) - logits.logsumexp(-1, keepdim=True)
 
     size = _chunk_size(int(head.module.weight.shape[0]), chunk_elements)
     pieces = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,8 +15,13 @@ from torch.nn import functional
 
 from synthstats_lightning.policy import encoding
 from synthstats_lightning.policy.buckets import length_buckets
-from synthstats_lightning.policy.hidden import pad_left, program_hidden_states
-from synthstats_lightning.policy.log_probs import OutputHead, token_log_probs
+from synthstats_lightning.policy.hidden import pad_left, program_hidden_states, run_backbone
+from synthstats_lightning.policy.log_probs import (
+    OutputHead,
+    forbid_early_stop,
+    token_and_stop_log_probs,
+    token_log_probs,
+)
 from synthstats_lightning.policy.lora import folded
 from synthstats_lightning.policy.sampling import (
     SampledPrograms,
@@ -26,6 +32,21 @@ from synthstats_lightning.policy.sampling import (
 
 TOKENS_PER_PASS = 16_384
 """Prompt and program tokens that one teacher-forced pass without gradient sees at most."""
+
+
+class ProgramLogProbs(NamedTuple):
+    """What one pass over programs yields, in float32 and, but for `hidden`, in nats.
+
+    Attributes:
+        token: log π of each token, 0 where the mask is False.
+        stop: log π(stop | prefix) in the place of each token, 0 where the mask is False and −inf where a
+            minimum length rules stopping out.
+        hidden: Last hidden states that predict each token; masked positions hold anything.
+    """
+
+    token: Float[Tensor, "batch time"]
+    stop: Float[Tensor, "batch time"]
+    hidden: Float[Tensor, "batch time hidden"]
 
 
 class Policy(nn.Module):
@@ -121,6 +142,7 @@ class Policy(nn.Module):
         program_mask: Bool[Tensor, "batch time"],
         prompt_mask: Bool[Tensor, "batch prompt"] | None = None,
         share_prompts: bool = True,
+        min_new_tokens: int = 0,
     ) -> Float[Tensor, "batch time"]:
         """The log π of each program token, at temperature 1, in float32.
 
@@ -131,10 +153,55 @@ class Policy(nn.Module):
             prompt_mask: True on prompt tokens; default: everything after the leading padding.
             share_prompts: Run each distinct prompt once where at least half of the rows share one. Same
                 values, less work; ignored with gradient checkpointing, which rules out a cache.
+            min_new_tokens: See `SamplingSettings`.
 
         Returns:
             In nats; 0 where the mask is False.
         """
+        stop = min_new_tokens > 0  # then it is needed for the tokens, too
+        values = self._passes(prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, stop)
+        if not stop:
+            return values[0]
+        token, _ = forbid_early_stop(values[0], values[1], min_new_tokens)
+        return token.masked_fill(~program_mask, 0.0)
+
+    def token_and_stop_log_probs(
+        self,
+        prompt_ids: Int[Tensor, "batch prompt"],
+        program_ids: Int[Tensor, "batch time"],
+        program_mask: Bool[Tensor, "batch time"],
+        prompt_mask: Bool[Tensor, "batch prompt"] | None = None,
+        share_prompts: bool = True,
+        min_new_tokens: int = 0,
+    ) -> ProgramLogProbs:
+        """The log π of each program token and of stopping in its place, from one pass over the vocabulary.
+
+        Args:
+            prompt_ids: Left-padded.
+            program_ids: Right-padded.
+            program_mask: True on program tokens.
+            prompt_mask: See `token_log_probs`.
+            share_prompts: See `token_log_probs`.
+            min_new_tokens: See `SamplingSettings`.
+        """
+        token, stop, hidden = self._passes(
+            prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, stop=True
+        )
+        if min_new_tokens > 0:
+            token, stop = forbid_early_stop(token, stop, min_new_tokens)
+            token = token.masked_fill(~program_mask, 0.0)
+        return ProgramLogProbs(token, stop, hidden)
+
+    def _passes(
+        self,
+        prompt_ids: Tensor,
+        program_ids: Tensor,
+        program_mask: Tensor,
+        prompt_mask: Tensor | None,
+        share_prompts: bool,
+        stop: bool,
+    ) -> list[Tensor]:
+        """Token log-probs and, with `stop`, those of stopping and hidden states; by buckets of length."""
         if prompt_mask is None:
             prompt_mask = (prompt_ids != self.pad_token_id).cumsum(1) > 0
             prompt_mask = prompt_mask | ~prompt_mask.any(1, keepdim=True)
@@ -144,20 +211,30 @@ class Policy(nn.Module):
         share = share_prompts and not checkpointing
         groups = length_buckets(program_mask.sum(1).cpu())
         if len(groups) == 1:
-            return self._token_log_probs(prompt_ids, prompt_mask, program_ids, program_mask, share)
-        values = torch.zeros(program_ids.shape, device=program_ids.device)
+            return self._one_pass(prompt_ids, prompt_mask, program_ids, program_mask, share, stop)
+        whole: list[Tensor] = []
+        time = program_ids.shape[1]
         for rows in (group.to(program_ids.device) for group in groups):
             width = int(program_mask[rows].sum(1).max())
-            part = self._token_log_probs(
-                prompt_ids[rows], prompt_mask[rows], program_ids[rows, :width], program_mask[rows, :width], share
-            )
-            values = values.index_copy(0, rows, functional.pad(part, (0, program_ids.shape[1] - width)))
-        return values
+            ids, mask = program_ids[rows, :width], program_mask[rows, :width]
+            parts = self._one_pass(prompt_ids[rows], prompt_mask[rows], ids, mask, share, stop)
+            if not whole:
+                whole = [part.new_zeros(len(program_ids), time, *part.shape[2:]) for part in parts]
+            for index, part in enumerate(parts):
+                padding = (0, 0) * (part.dim() - 2) + (0, time - width)
+                whole[index] = whole[index].index_copy(0, rows, functional.pad(part, padding))
+        return whole
 
-    def _token_log_probs(
-        self, prompt_ids: Tensor, prompt_mask: Tensor, program_ids: Tensor, program_mask: Tensor, share: bool
-    ) -> Tensor:
-        """One forward pass of `token_log_probs`."""
+    def _one_pass(
+        self,
+        prompt_ids: Tensor,
+        prompt_mask: Tensor,
+        program_ids: Tensor,
+        program_mask: Tensor,
+        share: bool,
+        stop: bool,
+    ) -> list[Tensor]:
+        """One forward pass of `_passes`."""
         hidden = program_hidden_states(
             self.language_model.base_model,
             self.language_model.config,
@@ -166,8 +243,13 @@ class Policy(nn.Module):
             program_ids,
             share,
         )
-        values = token_log_probs(hidden[program_mask], program_ids[program_mask], self._head)
-        return values.new_zeros(program_ids.shape).masked_scatter(program_mask, values)
+        states, targets = hidden[program_mask], program_ids[program_mask]
+        if not stop:
+            values = token_log_probs(states, targets, self._head)
+            return [values.new_zeros(program_ids.shape).masked_scatter(program_mask, values)]
+        both = token_and_stop_log_probs(states, targets, self._head, tuple(self.stop_token_ids))
+        spread = [value.new_zeros(program_ids.shape).masked_scatter(program_mask, value) for value in both]
+        return [*spread, hidden]
 
     def program_log_probs(
         self,
@@ -176,9 +258,28 @@ class Policy(nn.Module):
         program_mask: Bool[Tensor, "batch time"],
         prompt_mask: Bool[Tensor, "batch prompt"] | None = None,
         share_prompts: bool = True,
+        min_new_tokens: int = 0,
     ) -> Float[Tensor, " batch"]:
         """The log π of each program, the sum of `token_log_probs` over its tokens, in nats, float32."""
-        return self.token_log_probs(prompt_ids, program_ids, program_mask, prompt_mask, share_prompts).sum(1)
+        return self.token_log_probs(
+            prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, min_new_tokens
+        ).sum(1)
+
+    @torch.no_grad()
+    def prompt_features(
+        self, prompt_ids: Int[Tensor, "batch prompt"], prompt_mask: Bool[Tensor, "batch prompt"]
+    ) -> Float[Tensor, "batch hidden"]:
+        """Mean last hidden state of each prompt, the adapter off: what a prompt is, whatever is learned."""
+        with self.evaluating(), self.reference():
+            hidden = run_backbone(self.language_model.base_model, prompt_ids, prompt_mask, None).float()
+        weight = prompt_mask[..., None].float()
+        return (hidden * weight).sum(1) / weight.sum(1)
+
+    @cached_property
+    def ends_line(self) -> Bool[Tensor, " vocabulary"]:
+        """Which tokens of the vocabulary hold a line break, on CPU."""
+        size = self.language_model.config.vocab_size
+        return torch.tensor(encoding.line_breaks(self.tokenizer, size))
 
     @contextmanager
     def reference(self) -> Iterator[None]:
@@ -260,7 +361,7 @@ class Policy(nn.Module):
                     generator,
                 )
             reference = self._reference_log_probs(
-                distinct, row_prompt, decoded.program_ids, decoded.program_mask
+                distinct, row_prompt, decoded.program_ids, decoded.program_mask, settings.min_new_tokens
             )
         ids, lengths = decoded.program_ids.tolist(), decoded.program_mask.sum(1).tolist()
         return SampledPrograms(
@@ -274,7 +375,12 @@ class Policy(nn.Module):
         )
 
     def _reference_log_probs(
-        self, prompts: list[tuple[int, ...]], row_prompt: Tensor, program_ids: Tensor, program_mask: Tensor
+        self,
+        prompts: list[tuple[int, ...]],
+        row_prompt: Tensor,
+        program_ids: Tensor,
+        program_mask: Tensor,
+        min_new_tokens: int,
     ) -> Tensor:
         prompt_ids, prompt_mask = pad_left(
             [list(prompt) for prompt in prompts], self.pad_token_id, self.device
@@ -282,7 +388,9 @@ class Policy(nn.Module):
         rows = max(1, TOKENS_PER_PASS // (prompt_ids.shape[1] + program_ids.shape[1]))
         with self.reference():
             pieces = [
-                self.program_log_probs(prompt_ids[index], ids, mask, prompt_mask[index])
+                self.program_log_probs(
+                    prompt_ids[index], ids, mask, prompt_mask[index], min_new_tokens=min_new_tokens
+                )
                 for index, ids, mask in zip(
                     torch.split(row_prompt, rows),
                     torch.split(program_ids, rows),

@@ -22,10 +22,15 @@ class SamplingSettings:
     """How programs are drawn. None of this touches the log-probabilities that the loss uses.
 
     Attributes:
-        max_new_tokens: Token limit, stop token included, at least 1.
+        max_new_tokens: Token limit, stop token included, at least 1. A program that reaches it is cut: that
+            stop was forced, is no token of the program and no factor of its probability, and `stopped` is
+            False.
         temperature: Divides the logits, positive.
         epsilon: Probability, at each token, of drawing uniformly over the vocabulary, in `[0, 1]`.
         top_p: Keep the fewest tokens whose tempered probabilities reach this sum, in `(0, 1]`; 1 keeps all.
+        min_new_tokens: Tokens before which a program does not stop, the stop token not counted, less than
+            `max_new_tokens`. It belongs to the policy and not to the behaviour alone: log-probabilities are
+            those of the policy given that it writes on so far.
 
     Raises:
         ValueError: If a value is out of its range.
@@ -35,10 +40,16 @@ class SamplingSettings:
     temperature: float = 1.0
     epsilon: float = 0.0
     top_p: float = 1.0
+    min_new_tokens: int = 0
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
+        if not 0 <= self.min_new_tokens < self.max_new_tokens:
+            raise ValueError(
+                f"min_new_tokens must be at least 0 and less than max_new_tokens={self.max_new_tokens},"
+                f" got {self.min_new_tokens}"
+            )
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
         if not 0 <= self.epsilon <= 1:
@@ -100,7 +111,10 @@ def stream_seed(seed: int, rank: int, step: int) -> int:
 def behaviour_probabilities(
     logits: Float[Tensor, "batch vocabulary"], settings: SamplingSettings
 ) -> Float[Tensor, "batch vocabulary"]:
-    """What the next token is drawn from: (1 − ε) · top-p(softmax(logits / temperature)) + ε · uniform."""
+    """What the next token is drawn from: (1 − ε) · top-p(softmax(logits / temperature)) + ε · uniform.
+
+    Tokens with a logit of −inf are never drawn.
+    """
     probabilities = torch.softmax(logits / settings.temperature, -1)
     if settings.top_p < 1:
         ordered, order = probabilities.sort(-1, descending=True)
@@ -108,9 +122,9 @@ def behaviour_probabilities(
         kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= settings.top_p, 0.0)
         probabilities = torch.zeros_like(probabilities).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
     if settings.epsilon > 0:
-        probabilities = torch.lerp(
-            probabilities, torch.full_like(probabilities, 1 / logits.shape[-1]), settings.epsilon
-        )
+        allowed = (logits > -torch.inf).to(probabilities.dtype)
+        uniform = allowed / allowed.sum(-1, keepdim=True)
+        probabilities = torch.lerp(probabilities, uniform, settings.epsilon)
     return probabilities
 
 
@@ -176,6 +190,8 @@ def decode_programs(
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
     for step in range(limit):
         logits = head.logits(hidden)
+        if step < settings.min_new_tokens:
+            logits = logits.index_fill(-1, stops, -torch.inf)
         tokens = draw_tokens(behaviour_probabilities(logits, settings), uniforms[step, rows])
         live = ~stopped[rows]
         gained = logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)

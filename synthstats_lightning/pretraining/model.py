@@ -46,7 +46,7 @@ def make_model(settings: ModelSettings, tokenizer: PreTrainedTokenizerFast, seed
 
 @torch.no_grad()
 def sharpen(model: Qwen3ForCausalLM, temperature: float) -> None:
-    """Makes a model at temperature 1 what it was at another: its logits are divided by `temperature`, in place.
+    """Makes a model at temperature 1 what it was at another: divides its logits by `temperature`, in place.
 
     The logits are linear in the scale of the last norm. Below 1 this takes from the tail of every token's
     distribution, where misspellings live.

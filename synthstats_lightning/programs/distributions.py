@@ -10,64 +10,9 @@ has turned `tau`, `beta` (rate), `lam`, `logit_p` and the like into these before
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 
-
-class Support(StrEnum):
-    """Where a draw lies, hence the transform to unconstrained space (PyMC's automatic choice)."""
-
-    REAL = "real"
-    """The whole line; no transform."""
-    POSITIVE = "positive"
-    """(0, inf); log."""
-    UNIT = "unit"
-    """(0, 1); logit."""
-    INTERVAL = "interval"
-    """Between two parameters, named by `Distribution.bounds`; scaled logit."""
-    NATURAL = "natural"
-    """0, 1, 2, ...; discrete, cannot be made unconstrained."""
-    COUNT_TO = "count_to"
-    """0, 1, ..., n, with n the parameter named by `Distribution.bounds[1]`; discrete."""
-    BINARY = "binary"
-    """0 or 1; discrete."""
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """One distribution of the graph language.
-
-    Attributes:
-        name: As PyMC spells it.
-        parameters: Names in the order of a random node's inputs.
-        support: Where its draws lie.
-        bounds: Names of the lower and upper parameter of an `INTERVAL` or `COUNT_TO` support (`None`: 0).
-        integer_parameters: Parameters that must be of an integer dtype: with a fractional value the
-            density would not sum to one.
-        fixed: Parameters that must be this constant. PyMC's op has them, its public constructor does not
-            offer them, and other values would contradict the support.
-        named: Parameters that renderings name, because PyMC's constructor takes others in their place.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    support: Support
-    bounds: tuple[str | None, str | None] = (None, None)
-    integer_parameters: frozenset[str] = frozenset()
-    fixed: Mapping[str, float] = field(default_factory=dict)
-    named: frozenset[str] = frozenset()
-
-    @property
-    def discrete(self) -> bool:
-        """Whether the base measure is counting measure (else Lebesgue measure)."""
-        return self.support in (Support.NATURAL, Support.COUNT_TO, Support.BINARY)
-
-    @property
-    def dtype(self) -> str:
-        """What a draw is stored as: `"int64"` if discrete, else `"float64"`."""
-        return "int64" if self.discrete else "float64"
-
+from synthstats_lightning.programs.distribution import Distribution, Support
 
 _ENTRIES = (
     Distribution("Normal", ("mu", "sigma"), Support.REAL),
@@ -84,13 +29,55 @@ _ENTRIES = (
     Distribution("HalfCauchy", ("beta",), Support.POSITIVE),
     Distribution("Laplace", ("mu", "b"), Support.REAL),
     Distribution("Logistic", ("mu", "s"), Support.REAL),
+    Distribution("AsymmetricLaplace", ("b", "kappa", "mu"), Support.REAL, named=frozenset({"b", "kappa"})),
+    Distribution("ExGaussian", ("mu", "sigma", "nu"), Support.REAL),
+    Distribution("Gumbel", ("mu", "beta"), Support.REAL),
+    Distribution("Kumaraswamy", ("a", "b"), Support.UNIT),
+    Distribution("LogitNormal", ("mu", "sigma"), Support.UNIT),
+    Distribution(
+        "Interpolated",
+        ("x_points", "pdf_points", "cdf_points"),
+        Support.INTERVAL,
+        parameter_ranks=(1, 1, 1),
+    ),
+    Distribution("Moyal", ("mu", "sigma"), Support.REAL),
+    Distribution("Pareto", ("alpha", "m"), Support.ABOVE, bounds=("m", None)),
+    Distribution("Rice", ("b", "sigma"), Support.POSITIVE, named=frozenset({"b"})),
+    Distribution("SkewNormal", ("mu", "sigma", "alpha"), Support.REAL),
+    Distribution("SkewStudentT", ("a", "b", "mu", "sigma"), Support.REAL),
+    Distribution("Triangular", ("lower", "c", "upper"), Support.INTERVAL, bounds=("lower", "upper")),
+    Distribution("VonMises", ("mu", "kappa"), Support.CIRCLE),
+    Distribution("Wald", ("mu", "lam", "alpha"), Support.ABOVE, bounds=("alpha", None)),
+    Distribution("Weibull", ("alpha", "beta"), Support.POSITIVE),
     Distribution("Poisson", ("mu",), Support.NATURAL),
     Distribution("NegativeBinomial", ("n", "p"), Support.NATURAL, named=frozenset({"n", "p"})),
     Distribution(
         "Binomial", ("n", "p"), Support.COUNT_TO, bounds=(None, "n"), integer_parameters=frozenset({"n"})
     ),
     Distribution("Bernoulli", ("p",), Support.BINARY),
+    Distribution(
+        "BetaBinomial",
+        ("n", "alpha", "beta"),
+        Support.COUNT_TO,
+        bounds=(None, "n"),
+        integer_parameters=frozenset({"n"}),
+        named=frozenset({"n"}),
+    ),
+    Distribution("Categorical", ("p",), Support.CATEGORIES, parameter_ranks=(1,)),
+    Distribution("DiscreteUniform", ("lower", "upper"), Support.INTEGER_RANGE, bounds=("lower", "upper")),
+    Distribution("DiscreteWeibull", ("q", "beta"), Support.NATURAL),
+    Distribution("Geometric", ("p",), Support.POSITIVE_COUNT),
+    Distribution(
+        "HyperGeometric",
+        ("good", "bad", "n"),
+        Support.COUNT_TO,
+        bounds=(None, "n"),
+        integer_parameters=frozenset({"good", "bad", "n"}),
+        named=frozenset({"good", "bad", "n"}),
+    ),
 )
 
 DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 """Every distribution of the graph language by name."""
+
+__all__ = ["DISTRIBUTIONS", "Distribution", "Support"]

@@ -263,6 +263,8 @@ _ENTRIES = (
             ("log1mexp", special.log1mexp),
             ("erf", special.erf),
             ("erfc", special.erfc),
+            ("erfcx", special.erfcx),
+            ("ndtri", special.ndtri),
             ("gammaln", special.gammaln),
         )
     ),

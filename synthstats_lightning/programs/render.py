@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthstats_lightning.programs.canonical import RESPONSE_NAME, canonicalise
+from synthstats_lightning.programs.composites import entry_of
 from synthstats_lightning.programs.constants import constant_array
-from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.graph import ModelGraph, Node
+from synthstats_lightning.programs.laws import Law, read_law
 
 MAX_LENGTH = 400
 """Most characters of a summary; longer ones end in an ellipsis."""
@@ -105,16 +106,29 @@ def _summarise(graph: ModelGraph, response_name: str, constant: Callable[[Node],
 
 
 def _distribution(node: Node, inputs: Sequence[_Text], *, show_shape: bool) -> str:
-    distribution = DISTRIBUTIONS[node.attributes["distribution"]]
-    shown = [
-        f"{name}={value.text}" if name in distribution.named else value.text
-        for name, value in zip(distribution.parameters, inputs, strict=True)
-        if name not in distribution.fixed
-    ]
+    shown = _law(read_law(node.attributes), list(inputs))
     shape = node.attributes["shape"]
-    if show_shape and shape:
-        shown.append(f"shape={shape[0] if len(shape) == 1 else tuple(shape)}")
-    return f"{distribution.name}({', '.join(shown)})"
+    if not (show_shape and shape):
+        return shown
+    return f"{shown[:-1]}, shape={shape[0] if len(shape) == 1 else tuple(shape)})"
+
+
+def _law(law: Law, inputs: list[_Text]) -> str:
+    """A distribution with its parameters, which are taken from the front of `inputs`."""
+    if not law.components:
+        entry = entry_of(law)
+        values = [inputs.pop(0).text for _ in entry.parameters]
+        shown = [
+            f"{name}={value}" if name in entry.named else value
+            for name, value in zip(entry.parameters, values, strict=True)
+            if name not in entry.fixed
+        ]
+    elif law.bounds:
+        bounds = [f"{name}={inputs.pop(0).text}" for name in law.bounds]
+        shown = [_law(law.components[0], inputs), *bounds]
+    else:
+        shown = [inputs.pop(0).text, *(_law(component, inputs) for component in law.components)]
+    return f"{law.name}({', '.join(shown)})"
 
 
 def _expression(node: Node, inputs: Sequence[_Text]) -> _Text:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.constants import Array, constant_array, constant_node, uniform_value
-from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import MAX_INPUTS, OPERATIONS
 from synthstats_lightning.programs.shapes import Shape, broadcast, promote, size
@@ -120,12 +120,13 @@ class _Pass:
         return index
 
     def _random(self, node: Node, inputs: list[int], shape: Shape, dtype: str) -> int:
-        distribution = DISTRIBUTIONS[node.attributes["distribution"]]
+        distribution = distribution_of(node.attributes)
         parameters = []
-        for name, index in zip(distribution.parameters, inputs, strict=True):
+        for name, rank, index in zip(distribution.parameters, distribution.ranks, inputs, strict=True):
             if name not in distribution.integer_parameters:
                 index = self._as_float(index)
-            parameters.append(self._unbroadcast(index))
+            # what is repeated along the axes of one draw says how long these are
+            parameters.append(index if rank else self._unbroadcast(index))
         return self._emit(Node("random", tuple(parameters), node.attributes), shape, dtype)
 
     def _operation(self, node: Node, inputs: list[int], shape: Shape, dtype: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,16 @@ def erfc(x: Array) -> Array:
     return _each(math.erfc, x)
 
 
+def ndtri(x: Array) -> Array:
+    """The quantile function of the standard normal distribution (NaN outside 0 to 1)."""
+    return _each(_ndtri, x)
+
+
+def erfcx(x: Array) -> Array:
+    """The scaled complementary error function, exp(x^2) erfc(x)."""
+    return _each(_erfcx, x)
+
+
 def gammaln(x: Array) -> Array:
     """Logarithm of |Gamma(x)|; +inf at the poles 0, -1, -2, ..."""
     return _each(_lgamma, x)
@@ -63,3 +74,18 @@ def _each(function: Callable[[float], float], x: Array) -> Array:
 
 def _lgamma(value: float) -> float:
     return math.inf if value <= 0 and value == math.floor(value) else math.lgamma(value)
+
+
+def _ndtri(value: float) -> float:
+    if 0.0 < value < 1.0:
+        return NormalDist().inv_cdf(value)
+    return {0.0: -math.inf, 1.0: math.inf}.get(value, math.nan)
+
+
+def _erfcx(value: float) -> float:
+    if value < 25.0:
+        return math.exp(value * value) * math.erfc(value) if value > -26.0 else math.inf
+    # the asymptotic series (Abramowitz and Stegun 7.1.23), whose fifth term is below 1e-12 of the first
+    inverse = 0.5 / (value * value)
+    series = 1.0 - inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse * (1.0 - 7.0 * inverse)))
+    return series / (value * math.sqrt(math.pi))

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from synthstats_lightning.programs.composites import UnsupportedLaw, distribution_of, entry_of
 from synthstats_lightning.programs.constants import constant_array, constant_node, read_constant
-from synthstats_lightning.programs.distributions import DISTRIBUTIONS, Distribution
+from synthstats_lightning.programs.distribution import FINITE_SUPPORTS, Distribution, Support
 from synthstats_lightning.programs.documents import bad_graph, quoted, read_document
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import GRAPH_FORMAT, DataSchema, ModelGraph, Node
+from synthstats_lightning.programs.laws import read_law
 from synthstats_lightning.programs.operations import MAX_INPUTS, OPERATIONS
-from synthstats_lightning.programs.shapes import Shape, broadcast, check_shape, is_int, size
+from synthstats_lightning.programs.random_nodes import check_parameter_shapes, check_parameters
+from synthstats_lightning.programs.shapes import Shape, check_shape, is_int, size
 from synthstats_lightning.programs.simplify import reachable
 
 MAX_NODES = 2_000
@@ -52,7 +55,8 @@ def parse_graph(document: str | bytes, schema: DataSchema) -> ModelGraph:
     Raises:
         ProgramFailure: `BAD_GRAPH` if the document breaks the schema or a size limit; `UNSUPPORTED` if it
             is well-formed but outside the language: an unknown distribution or operation, a response of the
-            wrong base measure, a discrete latent, or more than `MAX_LATENT_DIMENSION` latent dimensions.
+            wrong base measure, a discrete latent without bound, or more than `MAX_LATENT_DIMENSION` latent
+            dimensions.
     """
     content = read_document(document)
     if not isinstance(content, dict) or set(content) != {"format", "nodes", "response", "deterministics"}:
@@ -144,21 +148,20 @@ class _Builder:
         return Node("covariate", (), {"name": name}), (self.schema.num_rows,), self.schema.columns[name]
 
     def _random(self, entry: Mapping[str, Any]) -> tuple[Node, Shape, str]:
-        _check_keys(entry, {"op", "distribution", "inputs", "name", "shape"})
-        name = entry["distribution"]
-        if not isinstance(name, str) or name not in DISTRIBUTIONS:
-            _unsupported(f"distribution {quoted(name)}")
-        distribution = DISTRIBUTIONS[name]
+        law = {key: entry[key] for key in ("distribution", "components", "bounds") if key in entry}
+        _check_keys(entry, {"op", "distribution", "inputs", "name", "shape", *law})
+        distribution = _distribution(law)
+        name = distribution.name
         inputs = self._inputs(entry)
         if len(inputs) != len(distribution.parameters):
             raise ValueError(f"{name} takes {len(distribution.parameters)} parameters, not {len(inputs)}")
         shape = check_shape(entry["shape"], "shape")
         if 0 in shape:
             raise ValueError("a random variable without elements")
-        if broadcast((shape, *(self.shapes[i] for i in inputs))) != shape:
-            raise ValueError(f"parameters of {name} do not broadcast to its shape")
+        check_parameter_shapes(distribution, shape, [self.shapes[i] for i in inputs])
         self._check_parameters(distribution, inputs)
-        attributes = {"distribution": name, "name": self._name(entry["name"]), "shape": list(shape)}
+        check_parameters(law, distribution, inputs, self)
+        attributes = {**law, "name": self._name(entry["name"]), "shape": list(shape)}
         return Node("random", inputs, attributes), shape, distribution.dtype
 
     def _check_parameters(self, distribution: Distribution, inputs: tuple[int, ...]) -> None:
@@ -222,6 +225,17 @@ class _Builder:
             raise ValueError(f"the graph reads and writes more than {MAX_WORK} elements")
 
 
+def _distribution(law: Mapping[str, Any]) -> Distribution:
+    if not isinstance(law.get("distribution"), str):
+        _unsupported(f"distribution {quoted(law.get('distribution'))}")
+    try:
+        return entry_of(read_law(law))
+    except KeyError as error:
+        _unsupported(f"distribution {quoted(error.args[0])}")
+    except UnsupportedLaw as error:
+        _unsupported(str(error))
+
+
 def _check_keys(entry: Mapping[str, Any], keys: set[str]) -> None:
     if set(entry) != keys:
         raise ValueError(f"its keys are not {sorted(keys)}")
@@ -235,7 +249,7 @@ def _check_response(graph: ModelGraph, schema: DataSchema) -> None:
         bad_graph(f"the response has shape {graph.shapes[graph.response]}, not ({schema.num_rows},)")
     if any(graph.response in other.inputs for other in graph.nodes):
         bad_graph("a node depends on the response")
-    distribution = DISTRIBUTIONS[node.attributes["distribution"]]
+    distribution = distribution_of(node.attributes)
     if distribution.discrete and schema.response_dtype != "int64":
         _unsupported(
             f"{distribution.name} for a float64 response: the response's base measure decides the density,"
@@ -254,9 +268,17 @@ def _check_latents(graph: ModelGraph) -> None:
         node = graph.nodes[index]
         if node.op != "random" or index == graph.response:
             continue
-        distribution = DISTRIBUTIONS[node.attributes["distribution"]]
+        distribution = distribution_of(node.attributes)
         if distribution.discrete:
-            _unsupported(f"a discrete latent ({distribution.name}): latents must be continuous")
+            if distribution.support not in FINITE_SUPPORTS:
+                name = quoted(str(node.attributes["name"]))
+                _unsupported(
+                    f"{name}: a discrete latent ({distribution.name}) that cannot be summed out:"
+                    " it has infinitely many values"
+                )
+            continue
+        if distribution.support is Support.MIXED:
+            _unsupported(f"a latent that follows {distribution.name}: only the response may")
         dimension += size(graph.shapes[index])
     if dimension > MAX_LATENT_DIMENSION:
         _unsupported(f"{dimension} latent dimensions, more than {MAX_LATENT_DIMENSION}")

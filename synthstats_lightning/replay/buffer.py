@@ -128,14 +128,14 @@ class ReplayBuffer:
         items = list(self._items.values())
         lengths = [len(item.program_ids) for item in [*items, *recent]]
         tokens = [token for item in [*items, *recent] for token in item.program_ids]
-        numbers = [(item.log_reward, item.reference_log_prob) for item in [*items, *recent]]
+        numbers = [(item.log_reward, item.reference_log_prob, item.log_prob) for item in [*items, *recent]]
         return {
             "format": _FORMAT,
             "entries": len(keys),
             "lengths": torch.tensor(lengths, dtype=torch.int32),
             "tokens": torch.tensor(tokens, dtype=torch.int32),
             "task_index": torch.tensor([item.task_index for item in [*items, *recent]], dtype=torch.int32),
-            "numbers": torch.tensor(numbers, dtype=torch.float64).reshape(-1, 2),
+            "numbers": torch.tensor(numbers, dtype=torch.float64).reshape(-1, 3),
             "prompts": {index: list(ids) for index, ids in self.prompts.items()},
             "added": self.added,
             "duplicates": self.duplicates,
@@ -154,8 +154,8 @@ class ReplayBuffer:
         ends = np.cumsum(state["lengths"].numpy())
         tokens = state["tokens"].tolist()
         items = [
-            Trajectory(task_index, tuple(tokens[end - length : end]), log_reward, reference_log_prob)
-            for end, length, task_index, (log_reward, reference_log_prob) in zip(
+            Trajectory(task_index, tuple(tokens[end - length : end]), *numbers)
+            for end, length, task_index, numbers in zip(
                 ends.tolist(),
                 state["lengths"].tolist(),
                 state["task_index"].tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -18,12 +19,15 @@ class Trajectory(NamedTuple):
         program_ids: Sampled token ids, ending in the stop token unless the policy ran into its limit.
         log_reward: What the objective sees, in nats.
         reference_log_prob: Log-probability under the policy with its adapter off, in nats.
+        log_prob: Log-probability under the policy that sampled it, at temperature 1, in nats; +inf if
+            unknown.
     """
 
     task_index: int
     program_ids: tuple[int, ...]
     log_reward: float
     reference_log_prob: float
+    log_prob: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class TrajectoryBatch:
         log_reward: In nats.
         reference_log_prob: In nats, stored when the program was sampled: the reference never changes.
         task_index: Position of the task among the run's tasks.
+        log_prob: In nats, under the policy that sampled the program; +inf if unknown.
     """
 
     prompt_ids: Int[Tensor, "batch prompt"]
@@ -47,6 +52,7 @@ class TrajectoryBatch:
     log_reward: Float[Tensor, " batch"]
     reference_log_prob: Float[Tensor, " batch"]
     task_index: Int[Tensor, " batch"]
+    log_prob: Float[Tensor, " batch"]
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
@@ -79,6 +85,7 @@ def collate(
             [item.reference_log_prob for item in trajectories], dtype=torch.float32
         ),
         task_index=torch.tensor([item.task_index for item in trajectories], dtype=torch.int64),
+        log_prob=torch.tensor([item.log_prob for item in trajectories], dtype=torch.float32),
     )
 
 

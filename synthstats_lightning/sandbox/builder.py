@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from synthstats_lightning.programs.distributions import DISTRIBUTIONS
+from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import GRAPH_FORMAT
 from synthstats_lightning.programs.operations import OPERATIONS
@@ -94,10 +94,24 @@ class GraphBuilder:
         values = self._covariates[name]
         return Entry("covariate", (), {"name": name}, values.shape, values.dtype.name, values, literal=False)
 
-    def random(self, distribution: str, inputs: Sequence[Entry], name: str, shape: Shape) -> Entry:
-        """A random variable."""
-        attributes = {"distribution": distribution, "name": name, "shape": list(shape)}
-        dtype = DISTRIBUTIONS[distribution].dtype
+    def random(self, law: Mapping[str, Any] | str, inputs: Sequence[Entry], name: str, shape: Shape) -> Entry:
+        """A random variable.
+
+        Args:
+            law: A distribution's name, or the attributes of a composite (see `programs.laws`).
+            inputs: Its parameters.
+            name: Its name.
+            shape: Its shape.
+
+        Raises:
+            ProgramFailure: `UNSUPPORTED` if the graph language has no such composite.
+        """
+        law = {"distribution": law} if isinstance(law, str) else law
+        attributes = {**law, "name": name, "shape": list(shape)}
+        try:
+            dtype = distribution_of(law).dtype
+        except ValueError as error:
+            raise ProgramFailure(FailureCategory.UNSUPPORTED, f"{name}: {error}") from error
         return Entry("random", tuple(inputs), attributes, shape, dtype, None, literal=False)
 
     def apply(self, op: str, *inputs: Entry, **attributes: Any) -> Entry:

@@ -9,11 +9,12 @@ import numpy as np
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
-from synthstats_lightning.programs.shapes import Shape, broadcast
+from synthstats_lightning.programs.shapes import Shape
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, GraphBuilder, write
 from synthstats_lightning.sandbox.expressions import Array, Expression
-from synthstats_lightning.sandbox.extraction_operations import HANDLERS, operation_name, unpadded
+from synthstats_lightning.sandbox.extraction_composites import random_part, without_padding
+from synthstats_lightning.sandbox.extraction_operations import CHECKS, HANDLERS, operation_name
 from synthstats_lightning.sandbox.response import sentinel
 
 
@@ -97,24 +98,26 @@ class Extraction:
     def shape(self, variable: Any) -> Shape:
         """The shape of a variable; that of data needs no entry: the response has a shape but no values."""
         known = _data(variable)
-        return self.entry(variable).shape if known is None else known.shape
+        if known is not None:
+            return known.shape
+        return random_part(self, variable).shape if self._unnamed(variable) else self.entry(variable).shape
+
+    def _unnamed(self, variable: Any) -> bool:
+        """Whether a variable is random but not of the model, such as a mixture's component."""
+        node = variable.owner
+        return node is not None and adapter.is_random(node.op) and variable not in self._model.rvs_to_values
 
     def _below(self, variable: Any) -> list[Any]:
         if variable.owner is None:
             return []
-        if (
-            operation_name(variable.owner) in ("Shape", "Shape_i")
-            and _data(variable.owner.inputs[0]) is not None
-        ):
-            return []
-        if adapter.is_random(variable.owner.op):
-            if (
-                variable not in self._model.rvs_to_values
-                or adapter.distribution_name(variable.owner.op) is None
-            ):
+        if operation_name(variable.owner) in ("Shape", "Shape_i"):
+            source = variable.owner.inputs[0]
+            if _data(source) is not None or self._unnamed(source):
                 return []
-            size, parameters = adapter.random_inputs(variable)
-            return parameters if size is None else [size, *parameters]
+        if adapter.is_random(variable.owner.op):
+            return adapter.ingredients(variable) if variable in self._model.rvs_to_values else []
+        if operation_name(variable.owner) in CHECKS:
+            return list(variable.owner.inputs[:1])
         return [part for part in variable.owner.inputs if _is_number(part)]
 
     def _make(self, variable: Any) -> Entry:
@@ -137,22 +140,12 @@ class Extraction:
         return self.builder.array(value, expression if isinstance(expression, Expression) else None)
 
     def _random(self, variable: Any) -> Entry:
-        op = variable.owner.op
-        name = adapter.distribution_name(op)
-        if name is None:
-            unsupported(f"distribution {adapter.display_name(op)}")
         if variable not in self._model.rvs_to_values:
+            name = adapter.distribution_name(variable.owner.op) or adapter.display_name(variable.owner.op)
             unsupported(f"a {name} that is not a variable of the model (made by .dist())")
-        size, parameters = adapter.random_inputs(variable)
-        entries = [self._entries[part] for part in parameters]
-        shape = _broadcast([entry.shape for entry in entries])
-        if size is not None:
-            wanted = tuple(int(length) for length in np.atleast_1d(self.known(size)))
-            if _broadcast([shape, wanted]) != wanted:
-                bad_graph(f"the parameters of {variable.name!r} have shape {shape}, it has shape {wanted}")
-            shape = wanted
-        entries = _without_padding(entries, shape)
-        return self.builder.random(name, entries, str(variable.name), shape)
+        part = random_part(self, variable)
+        entries = without_padding(self, part.law, part.entries, part.shape)
+        return self.builder.random(part.law.attributes(), entries, str(variable.name), part.shape)
 
     def _fold(self, variable: Any) -> Entry:
         """An operation that the graph language lacks, by its value where only literals go into it."""
@@ -226,20 +219,6 @@ def _depends(entry: Entry, on: Entry) -> bool:
 def _is_number(variable: Any) -> bool:
     """Whether a variable is a tensor or scalar (not a slice, None or a random generator)."""
     return hasattr(variable.type, "dtype")
-
-
-def _broadcast(shapes: list[Shape]) -> Shape:
-    try:
-        return broadcast(shapes)
-    except ValueError as error:
-        bad_graph(str(error))
-
-
-def _without_padding(entries: list[Entry], shape: Shape) -> list[Entry]:
-    """Parameters without axes of length 1 that broadcasting adds anyway."""
-    return [
-        bare if broadcast([(bare := unpadded(entry)).shape, shape]) == shape else entry for entry in entries
-    ]
 
 
 def unsupported(what: str) -> NoReturn:

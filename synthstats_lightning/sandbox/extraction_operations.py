@@ -15,6 +15,8 @@ import numpy as np
 from synthstats_lightning.programs.shapes import broadcast
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, GraphBuilder, Walk, dtype_of
+from synthstats_lightning.sandbox.extraction_assignment import assignment
+from synthstats_lightning.sandbox.extraction_functions import alloc_diag, log_softmax, spelled_out
 from synthstats_lightning.sandbox.extraction_indexing import (
     advanced_subtensor,
     advanced_subtensor1,
@@ -70,12 +72,16 @@ SCALAR_OPS = {
     "Tanh": "tanh",
     "Erf": "erf",
     "Erfc": "erfc",
+    "Erfcx": "erfcx",
     "GammaLn": "gammaln",
     "Sigmoid": "sigmoid",
     "Softplus": "softplus",
     "Log1mexp": "log1mexp",
 }
 """Scalar ops that the graph language has under another name."""
+
+CHECKS = ("CheckParameterValue", "Assert")
+"""Ops that pass their first input on if conditions hold; the scorer checks parameters itself."""
 
 REDUCTIONS = {
     "Sum": "sum",
@@ -124,7 +130,7 @@ def scalar(builder: GraphBuilder, op: Any, inputs: list[Entry]) -> Entry | None:
         return builder.apply("mul", inputs[0], builder.constant(math.pi / 180.0))
     if name == "Composite":
         return _composite(builder, op, inputs)
-    return None
+    return spelled_out(builder, name, inputs)
 
 
 def _clip(builder: GraphBuilder, value: Entry, low: Entry, high: Entry) -> Entry:
@@ -303,17 +309,21 @@ HANDLERS: dict[str, Handler] = {
     "Blockwise": _blockwise,
     "Shape": _shape,
     "Shape_i": _shape_i,
+    **dict.fromkeys(CHECKS, _same),
     **dict.fromkeys(("SpecifyShape", "ViewOp", "DeepCopyOp", "TensorFromScalar", "ScalarFromTensor"), _same),
     "MakeVector": _make_vector,
     "Join": _join,
     "Alloc": _alloc,
     "Reshape": _reshape,
     "Softmax": _softmax,
+    "LogSoftmax": log_softmax,
+    "AllocDiag": alloc_diag,
     # from PyTensor 3 on; earlier ones spell these out
     "LogSumExp": _log_sum_exp,
     "LogAddExp": _log_add_exp,
     "Subtensor": subtensor,
     "AdvancedSubtensor": advanced_subtensor,
     "AdvancedSubtensor1": advanced_subtensor1,
+    **dict.fromkeys(("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1"), assignment),
 }
 """What the graph language can express, by the name of PyTensor's op class."""

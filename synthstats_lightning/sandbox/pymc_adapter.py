@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc
@@ -21,8 +21,69 @@ VERSION: str = pymc.__version__
 Array = NDArray[Any]
 
 
-RANDOM_OPS: dict[type, str] = {getattr(pymc, name).rv_type: name for name in DISTRIBUTIONS}
+RANDOM_OPS: dict[type, str] = {
+    kind: name
+    for name in DISTRIBUTIONS
+    if (kind := getattr(getattr(pymc, name, None), "rv_type", None)) is not None
+}
 """Op classes of the distributions that the graph language has, and their names in it."""
+
+
+_MIXTURES = {"MixtureRV": "Mixture", "_HurdleRV": "Hurdle"}
+
+
+class Composite(NamedTuple):
+    """A random variable that is made of others.
+
+    Attributes:
+        kind: `"Mixture"`, `"Hurdle"`, `"Truncated"` or `"Censored"`.
+        own: The weights of a mixture or hurdle; lower and upper bound of the others.
+        components: The random variables it is made of.
+    """
+
+    kind: str
+    own: tuple[Any, ...]
+    components: tuple[Any, ...]
+
+
+def composite(variable: Any) -> Composite | None:
+    """What a random variable is made of, `None` if it is not composite."""
+    node = variable.owner
+    kind = type(node.op).__name__
+    if not type(node.op).__module__.startswith("pymc."):
+        return None
+    if kind in _MIXTURES:
+        _, weights, *components = node.inputs
+        return Composite(_MIXTURES[kind], (weights,), tuple(components))
+    if kind == "CensoredRV":
+        component, lower, upper = node.inputs
+        return Composite("Censored", (lower, upper), (component,))
+    if kind == "TruncatedRV":
+        *inputs, lower, upper = node.inputs
+        component = node.op.base_rv_op.make_node(*inputs).default_output()
+        return Composite("Truncated", (lower, upper), (component,))
+    if kind == "TruncatedNormalRV":
+        size, (mu, sigma, lower, upper) = random_inputs(variable)
+        normal = pymc.Normal.rv_op(mu, sigma, size=size)
+        return Composite("Truncated", (lower, upper), (normal,))
+    return None
+
+
+def ingredients(variable: Any) -> list[Any]:
+    """Every variable that shape, bounds, weights and parameters of a random variable are read from."""
+    made_of = composite(variable)
+    if made_of is not None:
+        parts = [part for component in made_of.components for part in ingredients(component)]
+        return [*made_of.own, *parts]
+    if not is_dirac_delta(variable.owner.op) and distribution_name(variable.owner.op) is None:
+        return []
+    size, parameters = random_inputs(variable)
+    return parameters if size is None else [size, *parameters]
+
+
+def is_dirac_delta(op: Any) -> bool:
+    """Whether an op puts all mass on one value."""
+    return isinstance(op, pymc.DiracDelta.rv_type)
 
 
 def is_random(op: Any) -> bool:
@@ -32,6 +93,8 @@ def is_random(op: Any) -> bool:
 
 def distribution_name(op: Any) -> str | None:
     """Name in the graph language of a random op, or `None` if it is not in it."""
+    if type(op).__name__ == "LogitNormal" and type(op).__mro__[1].__name__ == "CustomSymbolicDistRV":
+        return "LogitNormal"  # PyMC makes its op's class anew at every use
     return RANDOM_OPS.get(type(op))
 
 
@@ -42,6 +105,21 @@ def display_name(op: Any) -> str:
         return "CustomDist"
     printed = getattr(op, "_print_name", None)
     return str(printed[0]) if isinstance(printed, tuple) and printed else kind.__name__.removesuffix("RV")
+
+
+_REASONS = {
+    "Flat": "an improper prior, under which there is no evidence",
+    "HalfFlat": "an improper prior, under which there is no evidence",
+    "CustomDist": "an arbitrary log-density, which nothing keeps normalised",
+    "Simulator": "a simulator, which has no density",
+}
+
+
+def lacking(op: Any) -> str:
+    """One line on a random op that the graph language lacks, with the reason where it lacks it for good."""
+    name = display_name(op)
+    reason = _REASONS.get(name)
+    return f"distribution {name}" if reason is None else f"distribution {name}: {reason}"
 
 
 def random_inputs(variable: Any) -> tuple[Any, list[Any]]:
@@ -96,11 +174,13 @@ def subtensor_entries(node: Any) -> list[Any]:
 
 def advanced_entries(node: Any) -> list[Any]:
     """Index of an `AdvancedSubtensor` node, in the form of `subtensor_entries`."""
-    pattern = getattr(node.op, "idx_list", None)
+    return _entries(getattr(node.op, "idx_list", None), list(node.inputs[1:]))
+
+
+def _entries(pattern: Any, indices: list[Any]) -> list[Any]:
+    """Entries of an advanced index: `indices` up to PyTensor 2, later in a pattern of their positions."""
     if pattern is None:
-        return list(node.inputs[1:])
-    # from PyTensor 3 on, positions of the index's inputs, or slices of them
-    indices = node.inputs[1:]
+        return indices
 
     def entry(part: Any) -> Any:
         if isinstance(part, slice):
@@ -108,6 +188,15 @@ def advanced_entries(node: Any) -> list[Any]:
         return indices[part] if isinstance(part, int) else part
 
     return [entry(part) for part in pattern]
+
+
+def assigned_entries(node: Any) -> list[Any]:
+    """Index of an `IncSubtensor` or `AdvancedIncSubtensor` node, in the form of `subtensor_entries`."""
+    if type(node.op).__name__ == "IncSubtensor":
+        from pytensor.tensor.subtensor import indices_from_subtensor
+
+        return list(indices_from_subtensor(node.inputs[2:], node.op.idx_list))
+    return _entries(getattr(node.op, "idx_list", None), list(node.inputs[2:]))
 
 
 def evaluate(node: Any, values: list[Array]) -> list[Array]:

@@ -105,9 +105,10 @@ def _warm_up() -> dict[str, object]:
         # what is not installed no program can import
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    from synthstats_lightning.sandbox import pymc_adapter, stubs, warm
+    from synthstats_lightning.sandbox import interpreted, pymc_adapter, stubs, warm
 
     stubs.install()
+    interpreted.install()
     warm.build_once()
     gc.collect()
     gc.freeze()

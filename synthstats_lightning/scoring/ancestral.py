@@ -9,9 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.compilation import Compiled
+from synthstats_lightning.scoring.distributions import distribution_of
+from synthstats_lightning.scoring.distributions.base import over_core
 from synthstats_lightning.scoring.expressions import Bounds
-from synthstats_lightning.scoring.layout import Parameter, Transform, unconstrain
-from synthstats_lightning.scoring.structural import pad
+from synthstats_lightning.scoring.layout import BY_STEP, Parameter, Transform, unconstrain
+from synthstats_lightning.scoring.structural import core_view, pad
 from synthstats_lightning.scoring.terms import Operand, Term
 
 LARGEST = 1e300
@@ -31,10 +33,12 @@ def sample_prior(compiled: Compiled, n: int, generator: torch.Generator) -> Floa
     dimension = sum(parameter.size for parameter in compiled.parameters)
     theta = torch.empty(n, dimension, dtype=torch.float64)
     steps = {step.slot: step for step in compiled.steps}
+    labels = compiled.labels
+    discrete = set() if labels is None else {site.node for site in labels.plan.sites}
     for index in range(len(compiled.graph.nodes)):
         if index in parameters:
             parameter = parameters[index]
-            inputs = _inputs(compiled, index)
+            inputs = _inputs(compiled, index, parameter.distribution.ranks)
             term = Term(parameter.distribution, inputs)
             hyperparameters, _ = term.allowed_parameters(values)
             shape = (n, *pad(parameter.shape, compiled.rank))
@@ -43,6 +47,8 @@ def sample_prior(compiled: Compiled, n: int, generator: torch.Generator) -> Floa
             values[index] = draws
             u = _unconstrained(parameter, draws, hyperparameters)
             theta[:, parameter.start : parameter.stop] = u.reshape(n, -1)
+        elif index in discrete:
+            values[index] = _discrete_draws(compiled, index, values, n, generator)
         elif index in steps:
             step = steps[index]
             values[index] = step.function(*[values[i] for i in step.inputs])
@@ -71,21 +77,34 @@ def sample_response(
         holds = torch.isfinite(parameter)
         if constraint.allows is not None:
             holds = holds & constraint.allows(parameter)
-        allowed = allowed & holds
+        allowed = allowed & over_core(holds, distribution.ranks[index])
         parameters[index] = torch.where(holds, parameter, constraint.fill)
     draws = distribution.sample(generator, shape, *parameters)
     return torch.where(allowed, draws, torch.nan).reshape(n, compiled.num_observations)
 
 
-def _inputs(compiled: Compiled, node: int) -> list[Operand]:
+def _discrete_draws(
+    compiled: Compiled, node: int, values: Sequence[Tensor | None], n: int, generator: torch.Generator
+) -> Tensor:
+    """Draws of a discrete parameter given the values before it, int64 in the padded layout."""
+    distribution = distribution_of(compiled.graph.nodes[node].attributes)
+    operands = _inputs(compiled, node, distribution.ranks)
+    parameters, _ = Term(distribution, operands).allowed_parameters(values)
+    shape = (n, *pad(compiled.shapes[node], compiled.rank))
+    return distribution.sample(generator, shape, *parameters).to(torch.int64)
+
+
+def _inputs(compiled: Compiled, node: int, ranks: Sequence[int]) -> list[Operand]:
     operands = []
-    for index in compiled.graph.nodes[node].inputs:
+    for index, core in zip(compiled.graph.nodes[node].inputs, ranks, strict=True):
         constant = compiled.constants[index]
-        operands.append(Operand(None if constant is None else constant.to(torch.float64), index, Bounds()))
+        view = core_view(compiled.shapes[index], core, compiled.rank) if core else None
+        value = None if constant is None else constant.to(torch.float64)
+        operands.append(Operand(value, index, Bounds(), view if constant is None else None))
     return operands
 
 
 def _unconstrained(parameter: Parameter, draws: Tensor, hyperparameters: Sequence[Tensor]) -> Tensor:
-    if parameter.transform in (Transform.INTERVAL, Transform.DEPENDENT_INTERVAL):
-        return unconstrain(parameter.transform, draws, *hyperparameters[:2])
+    if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:
+        return unconstrain(parameter.transform, draws, *parameter.distribution.edges(*hyperparameters))
     return unconstrain(parameter.transform, draws)

@@ -24,16 +24,21 @@ from synthstats_lightning.scoring.expressions import (
     result_bounds,
     selected_nodes,
 )
+from synthstats_lightning.scoring.labels.plan import Plan, make_plan
+from synthstats_lightning.scoring.labels.sites import cannot
+from synthstats_lightning.scoring.labels.sums import LabelSums
 from synthstats_lightning.scoring.layout import (
+    BY_STEP,
     Block,
     Parameter,
     Transform,
     blocks,
+    constrain,
     find_parameters,
     flat_hyperparameters,
 )
 from synthstats_lightning.scoring.reparametrise import accurate_form
-from synthstats_lightning.scoring.structural import Layout, Shape
+from synthstats_lightning.scoring.structural import Layout, Shape, core_view
 from synthstats_lightning.scoring.terms import Operand, Term
 
 
@@ -89,12 +94,14 @@ class Compiled:
         dependents: Parameters with dependent bounds, in column order.
         intervals: Bounds of the interval block.
         steps: Every call, in order.
+        free_steps: Those that depend on no discrete parameter.
         prior_steps: Those that the prior needs.
         likelihood_steps: Those that the likelihood needs.
         joint_steps: Those that either needs.
         group_terms: Priors with constant hyperparameters.
         parameter_terms: The other priors.
         response_term: The likelihood.
+        labels: What discrete parameters enter, with these summed out; `None` if the model has none.
     """
 
     graph: ModelGraph
@@ -108,12 +115,14 @@ class Compiled:
     dependents: tuple[Dependent, ...]
     intervals: Intervals
     steps: tuple[Step, ...]
+    free_steps: tuple[Step, ...]
     prior_steps: tuple[Step, ...]
     likelihood_steps: tuple[Step, ...]
     joint_steps: tuple[Step, ...]
     group_terms: tuple[GroupTerm, ...]
     parameter_terms: tuple[tuple[Parameter, Term], ...]
     response_term: Term
+    labels: LabelSums | None
 
 
 def compile_graph(
@@ -138,13 +147,25 @@ def compile_graph(
     for parameter in parameters:
         bounds[parameter.node] = parameter.bounds(_constant_inputs(graph, parameter.node, constants))
     steps = _steps(graph, shapes, dtypes, constants, bounds, rank, dependents)
-    operands = _Operands(graph, constants, bounds)
+    operands = _Operands(graph, constants, bounds, shapes, rank)
     found_blocks = blocks(parameters)
     group_terms, grouped = _group_terms(found_blocks, graph, constants)
-    parameter_terms = tuple((p, operands.term(p.node)) for p in parameters if p.node not in grouped)
     response_term = operands.term(graph.response, torch.from_numpy(np.array(response, dtype=np.float64)))
+    plan = make_plan(graph, shapes, constants)
+    labels, free_steps = None, steps
+    if plan is not None:
+        _check_bounds(plan, graph, parameters)
+        free_steps = tuple(step for step in steps if step.slot not in plan.dependent)
+        terms = {node: operands.term(node) for node in plan.factors[1:]} | {graph.response: response_term}
+        label_steps = [step for step in steps if step.slot in plan.dependent]
+        labels = LabelSums(plan, label_steps, terms, shapes, rank)
+        grouped |= set(plan.factors)
+    parameter_terms = tuple((p, operands.term(p.node)) for p in parameters if p.node not in grouped)
     prior_slots = [slot for _, term in parameter_terms for slot in term.slots]
     prior_slots += [p.node for p, _ in parameter_terms] + [d.jacobian_slot for d in dependents]
+    likelihood_slots = response_term.slots if labels is None else list(labels.slots)
+    if labels is not None and labels.has_prior:
+        prior_slots += labels.slots
     return Compiled(
         graph=graph,
         shapes=shapes,
@@ -157,37 +178,60 @@ def compile_graph(
         dependents=dependents,
         intervals=_intervals(found_blocks, graph, constants),
         steps=steps,
-        prior_steps=_needed(steps, prior_slots),
-        likelihood_steps=_needed(steps, response_term.slots),
-        joint_steps=_needed(steps, [*prior_slots, *response_term.slots]),
+        free_steps=free_steps,
+        prior_steps=_needed(free_steps, prior_slots),
+        likelihood_steps=_needed(free_steps, likelihood_slots),
+        joint_steps=_needed(free_steps, [*prior_slots, *likelihood_slots]),
         group_terms=group_terms,
         parameter_terms=parameter_terms,
         response_term=response_term,
+        labels=labels,
     )
+
+
+def _check_bounds(plan: Plan, graph: ModelGraph, parameters: Sequence[Parameter]) -> None:
+    """Where a continuous parameter lives must not depend on a discrete one: its coordinate would, too."""
+    for parameter in parameters:
+        if parameter.transform in BY_STEP and parameter.node in plan.factors:
+            site = plan.sites[0]
+            law = str(graph.nodes[site.node].attributes["distribution"])
+            cannot(site.name, law, f"moves the bounds of {parameter.name}")
 
 
 class _Operands:
     """Distribution parameters of a graph's random nodes."""
 
     def __init__(
-        self, graph: ModelGraph, constants: Sequence[Tensor | None], bounds: Sequence[Bounds]
+        self,
+        graph: ModelGraph,
+        constants: Sequence[Tensor | None],
+        bounds: Sequence[Bounds],
+        shapes: Sequence[Shape],
+        rank: int,
     ) -> None:
         self.graph = graph
+        self.shapes = shapes
+        self.rank = rank
         self.constants = constants
         self.bounds = bounds
 
     def term(self, node: int, value: Tensor | None = None) -> Term:
         """The density of a random node, in its most accurate form."""
         distribution, inputs = accurate_form(self.graph, node, self.constants)
-        return Term(distribution, [self.operand(index) for index in inputs], value)
+        pairs = zip(inputs, distribution.ranks, strict=True)
+        return Term(distribution, [self.operand(index, core) for index, core in pairs], value)
 
-    def operand(self, node: int) -> Operand:
+    def operand(self, node: int, core: int = 0) -> Operand:
+        """A parameter whose last `core` axes belong to one draw."""
         constant = self.constants[node]
-        return Operand(None if constant is None else constant.to(torch.float64), node, self.bounds[node])
+        if constant is not None:
+            return Operand(constant.to(torch.float64), node, self.bounds[node])
+        view = core_view(self.shapes[node], core, self.rank) if core else None
+        return Operand(None, node, self.bounds[node], view)
 
 
 def _dependents(graph: ModelGraph, parameters: Sequence[Parameter]) -> tuple[Dependent, ...]:
-    found = [p for p in parameters if p.transform is Transform.DEPENDENT_INTERVAL]
+    found = [p for p in parameters if p.transform in BY_STEP]
     first = len(graph.nodes)
     return tuple(Dependent(p, first + i, first + len(found) + i) for i, p in enumerate(found))
 
@@ -233,8 +277,9 @@ def _interval_steps(
 ) -> list[Step]:
     known = [None, *(constants[i] for i in inputs)]
     slots = (dependent.slot, *(i for i in inputs if constants[i] is None))
-    value = bind(lambda u, lower, upper: transforms.interval(u, lower, upper)[0], known)
-    jacobian = bind(lambda u, lower, upper: transforms.interval(u, lower, upper)[1], known)
+    parameter = dependent.parameter
+    value = bind(lambda u, *inputs: constrain(parameter, u, inputs)[0], known)
+    jacobian = bind(lambda u, *inputs: constrain(parameter, u, inputs)[1], known)
     return [
         Step(dependent.parameter.node, value, slots),
         Step(dependent.jacobian_slot, jacobian, slots),
@@ -268,9 +313,21 @@ def _intervals(found: Sequence[Block], graph: ModelGraph, constants: Sequence[Te
     for block in found:
         if block.transform is Transform.INTERVAL:
             inputs = {p.node: _constant_inputs(graph, p.node, constants) for p in block.parameters}
-            lower, upper = flat_hyperparameters(block.parameters, inputs)
+            lower, upper = _flat_edges(block.parameters, inputs)
     width = transforms.interval_width(lower, upper)
     return Intervals(lower, width, torch.log(width))
+
+
+def _flat_edges(parameters: Sequence[Parameter], inputs: Mapping[int, list[Tensor]]) -> tuple[Tensor, Tensor]:
+    """Lower and upper ends of neighbouring parameters between constants, one entry per column."""
+    ends: list[list[Tensor]] = [[], []]
+    for parameter in parameters:
+        edges = parameter.distribution.edges(*(x.to(torch.float64) for x in inputs[parameter.node]))
+        for end, found in zip(edges, ends, strict=True):
+            if end is None:
+                raise RuntimeError(f"{parameter.name}: an interval without an end")
+            found.append(end.expand(parameter.shape).reshape(-1))
+    return torch.cat(ends[0]), torch.cat(ends[1])
 
 
 def _needed(steps: Sequence[Step], slots: Sequence[int]) -> tuple[Step, ...]:

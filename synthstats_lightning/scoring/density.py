@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from synthstats_lightning.scoring.compilation import Compiled, compile_graph
 from synthstats_lightning.scoring.expressions import Step
 from synthstats_lightning.scoring.layout import Block, Parameter, Transform
 from synthstats_lightning.scoring.structural import pad
+from synthstats_lightning.scoring.target import Marginals, leave_one_out_sums
 
 Values = list[Tensor | None]
 
@@ -39,8 +40,8 @@ def build_density(
 
     Raises:
         ValueError: If the response's length is not that of the graph's response.
-        ProgramFailure: `UNSUPPORTED` for a discrete parameter; `RAISED` if a constant expression cannot be
-            evaluated, such as an index outside its axis.
+        ProgramFailure: `UNSUPPORTED` for discrete parameters that cannot be summed out; `RAISED` if a
+            constant expression cannot be evaluated, such as an index outside its axis.
     """
     expected = tuple(graph.nodes[graph.response].attributes["shape"])
     if response.shape != expected:
@@ -95,6 +96,9 @@ class Density:
     def log_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles rows"]:
         """Log-likelihood of each row of the response, in nats.
 
+        Discrete parameters are summed out. Where they couple rows (`coupled`), only the sum over rows has a
+        meaning; `marginals` then has the density of each row given the others.
+
         Args:
             theta: Unconstrained parameters.
 
@@ -120,7 +124,49 @@ class Density:
         theta = self._checked(theta)
         values, constrained, jacobian = self._start(theta)
         self._run(self._compiled.joint_steps, values)
-        return self._prior(theta, values, constrained, jacobian), self._likelihood(theta, values)
+        labels = self._compiled.labels
+        if labels is None:
+            return self._prior(theta, values, constrained, jacobian), self._likelihood(theta, values)
+        found = labels.evaluate(values, theta.shape[0])
+        prior = self._prior(theta, values, constrained, jacobian, found.log_prior)
+        return prior, _no_nan(found.log_likelihood)
+
+    @property
+    def coupled(self) -> bool:
+        """Whether rows of the response depend on each other given the parameters.
+
+        They do where a discrete parameter that several rows share has been summed out.
+        """
+        labels = self._compiled.labels
+        return labels is not None and not labels.plan.independent_rows
+
+    def marginals(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
+    ) -> Marginals:
+        """Log-likelihood of some rows together, and of these with one row less or more.
+
+        Discrete parameters stay part of the posterior: their states are weighted by what the given rows say.
+
+        Args:
+            theta: Unconstrained parameters.
+            given: Which rows count; all if `None`.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        theta = self._checked(theta)
+        if given is None:
+            given = torch.ones(self.num_observations, dtype=torch.bool)
+        labels = self._compiled.labels
+        if labels is None:
+            rows = self.log_likelihood(theta)
+            kept = torch.where(given, rows, 0.0)
+            added = kept.sum(-1, keepdim=True) + rows
+            return Marginals(kept.sum(-1), torch.where(given, leave_one_out_sums(kept), added))
+        values, _, _ = self._start(theta)
+        self._run(self._compiled.likelihood_steps, values)
+        found = labels.marginals(values, theta.shape[0], given)
+        return Marginals(_no_nan(found.given), _no_nan(found.changed))
 
     def constrain(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
         """Parameters by name on their own scale, each `[particles, *shape]`.
@@ -134,11 +180,15 @@ class Density:
     def deterministics(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
         """The graph's derived quantities by name, each `[particles, *shape]`.
 
+        Those that depend on a discrete parameter are left out: it has been summed out.
+
         Args:
             theta: Unconstrained parameters.
         """
         values = self._all_values(theta)
-        named = self._compiled.graph.deterministics.items()
+        labels = self._compiled.labels
+        hidden = frozenset() if labels is None else labels.plan.dependent
+        named = [pair for pair in self._compiled.graph.deterministics.items() if pair[1] not in hidden]
         return {name: self._natural(values, node, theta.shape[0]) for name, node in named}
 
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "n dim"]:
@@ -154,16 +204,30 @@ class Density:
             return ancestral.sample_prior(self._compiled, n, generator)
 
     def sample_response(
-        self, theta: Float[Tensor, "particles dim"], generator: torch.Generator
+        self,
+        theta: Float[Tensor, "particles dim"],
+        generator: torch.Generator,
+        given_response: bool = True,
     ) -> Float[Tensor, "particles rows"]:
         """One replicated response for each particle; NaN where its distribution's parameters are not allowed.
+
+        A discrete parameter that belongs to one row only is drawn anew for the replicate, as in a mixture.
 
         Args:
             theta: Unconstrained parameters.
             generator: Source of all randomness.
+            given_response: Whether discrete parameters that rows share are drawn given the response, which is
+                right for posterior particles, or from their prior given `theta`.
         """
         with torch.no_grad():
             values = self._all_values(theta)
+            labels = self._compiled.labels
+            if labels is not None:
+                given = given_response and self.coupled
+                drawn = labels.draw(values, theta.shape[0], given, generator)
+                for node, states in drawn.items():
+                    values[node] = states
+                self._run(labels.steps, values)
             return ancestral.sample_response(self._compiled, values, theta.shape[0], generator)
 
     def _checked(self, theta: Tensor) -> Tensor:
@@ -221,13 +285,22 @@ class Density:
 
     def _all_values(self, theta: Tensor) -> Values:
         values, _, _ = self._start(self._checked(theta))
-        self._run(self._compiled.steps, values)
+        self._run(self._compiled.free_steps, values)
         return values
 
     def _prior(
-        self, theta: Tensor, values: Values, constrained: Sequence[Tensor], jacobian: Sequence[Tensor]
+        self,
+        theta: Tensor,
+        values: Values,
+        constrained: Sequence[Tensor],
+        jacobian: Sequence[Tensor],
+        summed: Tensor | None = None,
     ) -> Tensor:
+        """The prior; `summed` is the part that discrete parameters enter, if it is known already."""
         parts = list(jacobian)
+        labels = self._compiled.labels
+        if labels is not None and labels.has_prior:
+            parts.append(labels.log_prior(values, theta.shape[0]) if summed is None else summed)
         for group in self._compiled.group_terms:
             x = constrained[group.block]
             if group.columns is not None:
@@ -240,11 +313,18 @@ class Density:
             parts.append(log_jacobian.flatten(1).sum(1))
         if not parts:
             return theta.new_zeros(theta.shape[0])
-        return reduce(torch.add, parts).nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+        return _no_nan(reduce(torch.add, parts))
 
     def _likelihood(self, theta: Tensor, values: Values) -> Tensor:
+        labels = self._compiled.labels
+        if labels is not None:
+            return _no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
         result = self._compiled.response_term.log_prob(values)
         shape = (theta.shape[0], self.num_observations)
         if result.shape != shape:
             result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
-        return result.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+        return _no_nan(result)
+
+
+def _no_nan(values: Tensor) -> Tensor:
+    return values.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)

@@ -25,7 +25,7 @@ from synthstats_lightning.scoring.loo import leave_one_out
 from synthstats_lightning.scoring.psis import Loo
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import RowSubset, Target
+from synthstats_lightning.scoring.target import RowSubset, Target, pointwise
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -139,8 +139,9 @@ def _loo(
 ) -> Loo:
     particles, search = posterior
     if search is None:
-        pointwise = particles.log_likelihood[0, shown_rows:]
-        return Loo(pointwise, torch.zeros_like(pointwise))
+        rows = pointwise(target, particles.theta, particles.log_likelihood)
+        own = rows.own[0, shown_rows:]
+        return Loo(own, torch.zeros_like(own))
     return leave_one_out(target, particles, search, settings, generator, deadline, shown_rows).loo
 
 

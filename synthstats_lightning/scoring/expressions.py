@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
@@ -68,7 +69,7 @@ def node_types(graph: ModelGraph, covariates: Mapping[str, Array]) -> tuple[list
             column = covariates[node.attributes["name"]]
             shape, dtype = column.shape, str(column.dtype)
         elif node.op == "random":
-            shape, dtype = tuple(node.attributes["shape"]), "float64"
+            shape, dtype = tuple(node.attributes["shape"]), distribution_of(node.attributes).dtype
         else:
             shape, dtype = OPERATIONS[node.op].infer(
                 [shapes[i] for i in node.inputs], [dtypes[i] for i in node.inputs], node.attributes

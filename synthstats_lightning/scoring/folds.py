@@ -32,7 +32,13 @@ from synthstats_lightning.scoring.proposal import (
 from synthstats_lightning.scoring.psis import good_pareto_k, psis
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.smc import anneal, island_mean
-from synthstats_lightning.scoring.target import Evaluation, Target, evaluate, finite_or_minus_infinity
+from synthstats_lightning.scoring.target import (
+    Evaluation,
+    Target,
+    evaluate,
+    finite_or_minus_infinity,
+    pointwise,
+)
 
 FOLD_MODES = 3
 """Components of the full posterior from which a fold's modes are sought."""
@@ -46,27 +52,17 @@ FOLD_ISLANDS = 4
 """Populations of each annealed refit; their disagreement is its check."""
 
 
-def leave_one_out_sums(
-    log_likelihood: Float[Tensor, "particles rows"],
-) -> Float[Tensor, "particles rows"]:
-    """Log-likelihood of all rows but each one, right also where single rows are impossible (-inf)."""
-    possible = log_likelihood.isfinite()
-    finite = torch.where(possible, log_likelihood, 0.0)
-    others = finite.sum(-1, keepdim=True) - finite
-    impossible = (~possible).sum(-1, keepdim=True) - (~possible).to(torch.int64)
-    return torch.where(impossible == 0, others, -torch.inf)
-
-
-def excluding_rows(pilot: Pilot) -> Bool[Tensor, " rows"]:
+def excluding_rows(target: Target, pilot: Pilot) -> Bool[Tensor, " rows"]:
     """Rows that alone make some parameters impossible, as those of a uniform response do.
 
     Reweighting posterior particles misses what such a row excludes, and Pareto k does not see it.
 
     Args:
+        target: The model with its data.
         pilot: Prior draws.
     """
-    alone = leave_one_out_sums(pilot.evaluation.log_likelihood).isfinite()
-    return (alone & ~pilot.evaluation.log_likelihood.isfinite()).any(0)
+    own, others = pointwise(target, pilot.theta, pilot.evaluation.log_likelihood)
+    return (others.isfinite() & ~own.isfinite()).any(0)
 
 
 def exact_loo(
@@ -80,7 +76,7 @@ def exact_loo(
 ) -> Float[Tensor, " folds"]:
     """Leave-one-out densities of some rows, each from a posterior of its own."""
     result = importance_folds(target, search, rows, settings, generator, deadline)
-    failed, excluding = ~result.isfinite(), excluding_rows(search.pilot)[rows]
+    failed, excluding = ~result.isfinite(), excluding_rows(target, search.pilot)[rows]
     for some, start in ((failed & excluding, search.proposal), (failed & ~excluding, None)):
         if bool(some.any()):
             result[some] = annealed_folds(target, particles, rows[some], start, settings, generator, deadline)
@@ -155,7 +151,8 @@ def _fold_mixtures(
 
     def log_density(theta: Tensor, group: Tensor) -> Tensor:
         left_out = rows[fold[group]].repeat_interleave(theta.shape[1])
-        return _without(evaluate(target, theta.flatten(0, 1)), left_out).reshape(theta.shape[:2])
+        flat = theta.flatten(0, 1)
+        return _without(target, flat, evaluate(target, flat), left_out).reshape(theta.shape[:2])
 
     optimum = maximise(log_density, starts.repeat(len(rows), 1), settings, deadline, prune=False)
     mixtures = []
@@ -191,9 +188,11 @@ def _draw_folds(
         log_prior = evaluation.log_prior.reshape(len(rows), count)
         parts = zip(proposals, theta, log_prior, strict=True)
         log_proposal = torch.stack([proposal.log_prob(points, prior) for proposal, points, prior in parts])
-    left_out = rows.repeat_interleave(count)
-    log_weight = _without(evaluation, left_out).reshape(len(rows), count) - log_proposal
-    own = evaluation.log_likelihood.gather(1, left_out[:, None])[:, 0].reshape(len(rows), count)
+        each = pointwise(target, theta.flatten(0, 1), evaluation.log_likelihood)
+    left_out = rows.repeat_interleave(count)[:, None]
+    others = each.others.gather(1, left_out).reshape(len(rows), count)
+    own = each.own.gather(1, left_out).reshape(len(rows), count)
+    log_weight = log_prior + others - log_proposal
     return _FoldDraws(theta, finite_or_minus_infinity(log_weight), own)
 
 
@@ -205,10 +204,15 @@ def _passes(log_weight: Float[Tensor, " draws"], settings: EngineSettings) -> bo
     return float(psis(log_weight[:, None]).pareto_k) < good_pareto_k(count)
 
 
-def _without(evaluation: Evaluation, left_out: Int[Tensor, " particles"]) -> Float[Tensor, " particles"]:
+def _without(
+    target: Target,
+    theta: Float[Tensor, "particles dim"],
+    evaluation: Evaluation,
+    left_out: Int[Tensor, " particles"],
+) -> Float[Tensor, " particles"]:
     """Log joint density of each particle without one row."""
-    others = leave_one_out_sums(evaluation.log_likelihood).gather(1, left_out[:, None])[:, 0]
-    return evaluation.log_prior + others
+    others = pointwise(target, theta, evaluation.log_likelihood).others
+    return evaluation.log_prior + others.gather(1, left_out[:, None])[:, 0]
 
 
 def annealed_folds(
@@ -286,10 +290,11 @@ def _anneal_islands(
         left_out = islands[island].repeat_interleave(points.shape[1])
         if start is None:
             base = evaluation.log_joint
-            increment = -evaluation.log_likelihood.gather(1, left_out[:, None])[:, 0]
+            own = pointwise(target, flat, evaluation.log_likelihood).own
+            increment = -own.gather(1, left_out[:, None])[:, 0]
         else:
             base = start.log_prob(flat, evaluation.log_prior)
-            increment = _without(evaluation, left_out) - base
+            increment = _without(target, flat, evaluation, left_out) - base
         return base.reshape(points.shape[:2]), increment.reshape(points.shape[:2])
 
     return anneal(path, theta, settings, generator, deadline).log_ratio

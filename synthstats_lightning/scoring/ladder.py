@@ -91,18 +91,30 @@ def bridge_with_check(
     generator: torch.Generator,
     deadline: Deadline,
 ) -> Particles:
-    """Bridging SMC, with more islands until they agree on the evidence.
+    """Bridging SMC, with more islands until they agree on the evidence, then again with larger ones.
+
+    The first round ends early where the islands to come would not bring the standard error down enough.
 
     Raises:
-        ProgramFailure: `SCORER_LIMIT` if they still disagree after `smc_attempts`; see also `smc.anneal`.
+        ProgramFailure: `SCORER_LIMIT` if they still disagree after twice `smc_attempts`; see also
+            `smc.anneal`.
     """
     start = proposal.widened(BRIDGE_PRIOR_FRACTION, BRIDGE_COMPONENTS)
-    runs: list[Particles] = []
-    for _ in range(settings.smc_attempts):
-        runs.append(bridge(target, start, settings, generator, deadline))
-        particles = pool(runs, settings.island_particles)
-        if particles.log_evidence_se <= settings.max_evidence_se:
-            return particles
+    for effort in (1, settings.smc_growth):
+        larger = replace(
+            settings,
+            smc_moves=effort * settings.smc_moves,
+            island_particles=effort * settings.island_particles,
+        )
+        runs: list[Particles] = []
+        for attempt in range(1, settings.smc_attempts + 1):
+            runs.append(bridge(target, start, larger, generator, deadline))
+            particles = pool(runs, larger.island_particles)
+            if particles.log_evidence_se <= settings.max_evidence_se:
+                return particles
+            foreseen = particles.log_evidence_se * math.sqrt(attempt / settings.smc_attempts)
+            if effort == 1 and foreseen > settings.max_evidence_se:
+                break
     raise ProgramFailure(
         FailureCategory.SCORER_LIMIT,
         "bridging SMC: islands disagree, standard error of the evidence"

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring import transforms
-from synthstats_lightning.scoring.distributions import DISTRIBUTIONS, Distribution, Support
+from synthstats_lightning.scoring.distributions import Distribution, Support, distribution_of
 from synthstats_lightning.scoring.expressions import Bounds
 from synthstats_lightning.scoring.structural import Shape
 
@@ -33,6 +32,14 @@ class Transform(IntEnum):
     """Between constants."""
     DEPENDENT_INTERVAL = 4
     """Between bounds that depend on other parameters."""
+    ABOVE = 5
+    """Above a bound."""
+    BELOW = 6
+    """Below a bound."""
+
+
+BY_STEP = frozenset({Transform.DEPENDENT_INTERVAL, Transform.ABOVE, Transform.BELOW})
+"""Transforms that are steps of their own, one for each parameter, because they read its hyperparameters."""
 
 
 class Parameter(NamedTuple):
@@ -74,7 +81,8 @@ class Parameter(NamedTuple):
         if self.transform is Transform.UNIT:
             return Bounds(0.0, 1.0)
         if self.transform is Transform.INTERVAL:
-            return _interval_bounds(hyperparameters[0], hyperparameters[1])
+            lower, upper = self.distribution.edges(*hyperparameters)
+            return Bounds() if lower is None or upper is None else _interval_bounds(lower, upper)
         return Bounds()
 
 
@@ -108,20 +116,15 @@ def _interval_bounds(lower: Tensor, upper: Tensor) -> Bounds:
 
 
 def find_parameters(graph: ModelGraph, constants: Sequence[Tensor | None]) -> list[Parameter]:
-    """Every random node but the response, in column order.
-
-    Raises:
-        ProgramFailure: `UNSUPPORTED` if one is discrete: it has no unconstrained form.
-    """
+    """Every continuous random node but the response, in column order; `scoring.labels` has the discrete."""
     found = []
     for index, node in enumerate(graph.nodes):
         if node.op != "random" or index == graph.response:
             continue
-        distribution = DISTRIBUTIONS[node.attributes["distribution"]]
+        distribution = distribution_of(node.attributes)
         name = str(node.attributes["name"])
         if distribution.discrete:
-            message = f"{name}: a discrete parameter ({distribution.name}) is not supported"
-            raise ProgramFailure(FailureCategory.UNSUPPORTED, message)
+            continue
         constant = all(constants[i] is not None for i in node.inputs)
         transform = _TRANSFORMS[distribution.support]
         if transform is Transform.INTERVAL and not constant:
@@ -141,6 +144,9 @@ _TRANSFORMS = {
     Support.POSITIVE: Transform.POSITIVE,
     Support.UNIT: Transform.UNIT,
     Support.INTERVAL: Transform.INTERVAL,
+    Support.CIRCLE: Transform.INTERVAL,
+    Support.ABOVE: Transform.ABOVE,
+    Support.BELOW: Transform.BELOW,
 }
 
 
@@ -149,15 +155,17 @@ def blocks(parameters: Sequence[Parameter]) -> list[Block]:
     found = []
     for transform, members in groupby(parameters, key=lambda p: p.transform):
         run = tuple(members)
-        if transform is Transform.DEPENDENT_INTERVAL:
+        if transform in BY_STEP:
             continue
-        groups = tuple(
-            tuple(group)
-            for constant, group in groupby(run, key=lambda p: p.constant and p.distribution.name)
-            if constant
-        )
+        groups = tuple(tuple(group) for constant, group in groupby(run, key=_group_key) if constant)
         found.append(Block(transform, run, groups, [p.size for p in run], run[0].start, run[-1].stop))
     return found
+
+
+def _group_key(parameter: Parameter) -> str | bool:
+    """What parameters with one kernel share; `False` for those that have their own."""
+    distribution = parameter.distribution
+    return parameter.constant and not any(distribution.ranks) and distribution.name
 
 
 def flat_hyperparameters(group: Sequence[Parameter], inputs: Mapping[int, Sequence[Tensor]]) -> list[Tensor]:
@@ -177,13 +185,35 @@ def flat_hyperparameters(group: Sequence[Parameter], inputs: Mapping[int, Sequen
 def unconstrain(
     transform: Transform, x: Tensor, lower: Tensor | None = None, upper: Tensor | None = None
 ) -> Tensor:
-    """Constrained values to unconstrained ones; bounds only for intervals."""
+    """Constrained values to unconstrained ones; bounds only for the transforms that have them."""
     if transform is Transform.IDENTITY:
         return x
     if transform is Transform.POSITIVE:
         return transforms.positive_inverse(x)
     if transform is Transform.UNIT:
         return transforms.unit_inverse(x)
+    if transform is Transform.ABOVE and lower is not None:
+        return transforms.above_inverse(x, lower)
+    if transform is Transform.BELOW and upper is not None:
+        return transforms.below_inverse(x, upper)
     if lower is None or upper is None:
         raise ValueError("an interval needs both lower and upper")
     return transforms.interval_inverse(x, lower, upper)
+
+
+def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Unconstrained values of a parameter of `BY_STEP` to constrained ones, and the log-Jacobian.
+
+    Args:
+        parameter: The parameter.
+        u: Its unconstrained values.
+        hyperparameters: Of its distribution.
+    """
+    lower, upper = parameter.distribution.edges(*hyperparameters)
+    if parameter.transform is Transform.ABOVE and lower is not None:
+        return transforms.above(u, lower)
+    if parameter.transform is Transform.BELOW and upper is not None:
+        return transforms.below(u, upper)
+    if lower is None or upper is None:
+        raise RuntimeError(f"{parameter.name}: bounds do not fit its transform")
+    return transforms.interval(u, lower, upper)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.folds import exact_loo, excluding_rows, leave_one_out_sums
+from synthstats_lightning.scoring.folds import exact_loo, excluding_rows
 from synthstats_lightning.scoring.importance import draw, weigh
 from synthstats_lightning.scoring.ladder import Search
 from synthstats_lightning.scoring.particles import (
@@ -16,7 +16,7 @@ from synthstats_lightning.scoring.particles import (
 )
 from synthstats_lightning.scoring.psis import Loo, good_pareto_k, psis_loo
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import Target
+from synthstats_lightning.scoring.target import Pointwise, Target, pointwise
 
 FOLD_CHUNK = 16
 """Refits in one batch."""
@@ -37,18 +37,20 @@ class LooResult(NamedTuple):
     refitted: int
 
 
-def log_fold_ratios(particles: Particles) -> Float[Tensor, "particles rows"]:
+def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "particles rows"]:
     """Log importance ratios from the particles' proposal to each leave-one-out posterior.
 
     With a proposal density at hand the ratios are formed from it directly, so that parameters that only the
     left-out row excludes still count; annealed particles are reweighted by the inverse likelihood of that
     row.
+
+    Args:
+        particles: The posterior.
+        rows: Each row given the others, at the particles.
     """
     if particles.log_proposal is None:
-        return particles.log_weight[:, None] - particles.log_likelihood
-    ratio = (
-        leave_one_out_sums(particles.log_likelihood) + (particles.log_prior - particles.log_proposal)[:, None]
-    )
+        return particles.log_weight[:, None] - rows.own
+    ratio = rows.others + (particles.log_prior - particles.log_proposal)[:, None]
     return torch.where(ratio.isfinite(), ratio, -torch.inf)
 
 
@@ -75,16 +77,16 @@ def leave_one_out(
     Raises:
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
-    loo = _smoothed(particles, first_row)
+    loo = _smoothed(target, particles, first_row)
     if particles.log_proposal is not None and float(loo.pareto_k.max()) > NOISY_K:
         deadline.check("leave-one-out")
         more = weigh(draw(target, search.proposal, settings.importance_draws, generator))
         particles = _joined(particles, more)
-        loo = _smoothed(particles, first_row)
+        loo = _smoothed(target, particles, first_row)
     limit = min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
     usable = (loo.pareto_k <= limit) & loo.pointwise.isfinite()
     if particles.log_proposal is None:
-        usable &= ~excluding_rows(search.pilot)[first_row:]
+        usable &= ~excluding_rows(target, search.pilot)[first_row:]
     rows = torch.nonzero(~usable)[:, 0] + first_row
     if len(rows) == 0:
         return LooResult(loo, 0)
@@ -96,8 +98,9 @@ def leave_one_out(
     return LooResult(Loo(pointwise, loo.pareto_k), len(rows))
 
 
-def _smoothed(particles: Particles, first_row: int) -> Loo:
-    return psis_loo(particles.log_likelihood[:, first_row:], log_fold_ratios(particles)[:, first_row:])
+def _smoothed(target: Target, particles: Particles, first_row: int) -> Loo:
+    rows = pointwise(target, particles.theta, particles.log_likelihood)
+    return psis_loo(rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:])
 
 
 def _joined(first: Particles, second: Particles) -> Particles:

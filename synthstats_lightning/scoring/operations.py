@@ -88,6 +88,8 @@ ELEMENTWISE: Mapping[str, Elementwise] = MappingProxyType(
         "log1mexp": log1mexp,
         "erf": torch.erf,
         "erfc": torch.erfc,
+        "erfcx": torch.special.erfcx,
+        "ndtri": guarded(torch.special.ndtri, lambda x: (x > 0) & (x < 1), 0.5),
         "gammaln": guarded(torch.lgamma, lambda x: (x > 0) | (x != torch.floor(x)), 1.0),
         "neg": torch.neg,
         "sign": torch.sign,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
-from synthstats_lightning.scoring.distributions import DISTRIBUTIONS, Distribution
+from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.distributions.negative_binomial import NEGATIVE_BINOMIAL_MEAN
 
 
@@ -34,7 +34,7 @@ def accurate_form(graph: ModelGraph, node: int, constants: Sequence[Tensor | Non
         constants: Value of every node that depends on no parameter.
     """
     inputs = graph.nodes[node].inputs
-    distribution = DISTRIBUTIONS[graph.nodes[node].attributes["distribution"]]
+    distribution = distribution_of(graph.nodes[node].attributes)
     for index, (op, linked) in distribution.links.items():
         source = graph.nodes[inputs[index]]
         if source.op == op and constants[inputs[index]] is None:

@@ -38,6 +38,7 @@ class EngineSettings:
         smc_leapfrog: Leapfrog steps of each trajectory.
         smc_max_temperatures: Limit of temperatures of one annealing run.
         smc_attempts: Annealing runs before giving up; each adds its islands to those of the ones before.
+        smc_growth: Moves and particles of the second annealing runs over those of the first, which disagree.
         max_evidence_se: Largest accepted standard error of the log evidence, in nats.
         refit_pareto_k: Rows of larger Pareto k, or one above `min(1 - 1/log10 S, 0.7)`, are refitted exactly:
             between 0.6 and 0.7 smoothing may be half a nat off on rows of much leverage.
@@ -67,6 +68,7 @@ class EngineSettings:
     smc_leapfrog: int = 8
     smc_max_temperatures: int = 40
     smc_attempts: int = 4
+    smc_growth: int = 2
     max_evidence_se: float = 0.25
     refit_pareto_k: float = 0.6
     fold_draws: int = 1000

@@ -17,6 +17,12 @@ STIRLING_FROM = 1e4
 """Above this the two-term Stirling series is exact to double precision, while lgamma differences cancel."""
 
 
+def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
+    """Tensors expanded to their common shape."""
+    expanded: list[Tensor] = list(torch.broadcast_tensors(*tensors))  # type: ignore[no-untyped-call]
+    return expanded
+
+
 def guarded(
     function: Callable[[Tensor], Tensor], inside: Callable[[Tensor], Tensor], fill: float
 ) -> Callable[[Tensor], Tensor]:
@@ -44,6 +50,12 @@ def log1mexp(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     far = torch.log1p(-torch.exp(torch.where(near_zero, -LOG_TWO, safe)))
     edge = torch.where(x.detach() == 0, -math.inf, math.nan)
     return torch.where(inside, torch.where(near_zero, near, far), edge)
+
+
+def log_ndtr(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Logarithm of the standard normal's distribution function, with its gradient, in both tails."""
+    result: Tensor = torch.special.log_ndtr(x)
+    return result
 
 
 def log_gamma_ratio(x: Float[Tensor, "*x"], k: Float[Tensor, "*k"]) -> Float[Tensor, "*shape"]:

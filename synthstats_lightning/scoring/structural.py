@@ -49,6 +49,12 @@ def pad(shape: Shape, rank: int) -> Shape:
     return (1,) * (rank - len(shape)) + shape
 
 
+def core_view(shape: Shape, core: int, rank: int) -> Shape:
+    """A shape whose last `core` axes belong to one draw, its batch axes padded to `rank`."""
+    split = len(shape) - core
+    return pad(shape[:split], rank) + shape[split:]
+
+
 def unpadded(x: Tensor, shape: Shape) -> Tensor:
     """A padded tensor without its padding, `[S, *shape]`."""
     return x if x.ndim == len(shape) + 1 else x.reshape(x.shape[0], *shape)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 
@@ -45,6 +45,87 @@ class Target(Protocol):
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles dim"]:
         """Independent draws from the prior."""
         ...
+
+
+class Marginals(NamedTuple):
+    """Log-likelihoods of some rows, given the parameters.
+
+    Attributes:
+        given: Of the given rows together `[particles]`.
+        changed: Of the given rows without row i where it is one of them, together with row i where it is
+            not `[particles, rows]`.
+    """
+
+    given: Float[Tensor, " particles"]
+    changed: Float[Tensor, "particles rows"]
+
+
+@runtime_checkable
+class Coupled(Target, Protocol):
+    """A target whose rows may depend on each other given the parameters.
+
+    Then only the sum over rows of its log-likelihood has a meaning.
+    """
+
+    @property
+    def coupled(self) -> bool:
+        """Whether they do."""
+        ...
+
+    def marginals(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
+    ) -> Marginals:
+        """Log-likelihood of some rows (all if `None`) together, and of these with one row less or more."""
+        ...
+
+
+class Pointwise(NamedTuple):
+    """What leave-one-out needs of each row, given the parameters.
+
+    With `p(y_i | y_-i, theta)` in place of the likelihood of row i, leave-one-out by reweighting is exact for
+    rows that depend on each other, too: `1 / p(y_i | y_-i)` is the posterior mean of its inverse.
+
+    Attributes:
+        own: Log density of each row given all others, its log-likelihood if rows are independent
+            `[particles, rows]`.
+        others: Log density of all rows but each one `[particles, rows]`.
+    """
+
+    own: Float[Tensor, "particles rows"]
+    others: Float[Tensor, "particles rows"]
+
+
+def pointwise(
+    target: Target, theta: Float[Tensor, "particles dim"], log_likelihood: Float[Tensor, "particles rows"]
+) -> Pointwise:
+    """Each row given the others, and the others without it.
+
+    Args:
+        target: The model with its data.
+        theta: Unconstrained parameters.
+        log_likelihood: Of the target there.
+    """
+    if not is_coupled(target):
+        return Pointwise(log_likelihood, leave_one_out_sums(log_likelihood))
+    total, others = target.marginals(theta)
+    own = torch.where(total.isfinite()[:, None], total[:, None] - others, -torch.inf)
+    return Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(others))
+
+
+def is_coupled(target: Target) -> TypeGuard[Coupled]:
+    """Whether a target's rows depend on each other given the parameters."""
+    return isinstance(target, Coupled) and target.coupled
+
+
+def leave_one_out_sums(
+    log_likelihood: Float[Tensor, "particles rows"],
+) -> Float[Tensor, "particles rows"]:
+    """Log-likelihood of all rows but each one, right also where single rows are impossible (-inf)."""
+    possible = log_likelihood.isfinite()
+    finite = torch.where(possible, log_likelihood, 0.0)
+    others = finite.sum(-1, keepdim=True) - finite
+    impossible = (~possible).sum(-1, keepdim=True) - (~possible).to(torch.int64)
+    return torch.where(impossible == 0, others, -torch.inf)
 
 
 class Evaluation(NamedTuple):
@@ -121,6 +202,8 @@ class RowSubset:
         self, theta: Float[Tensor, "particles dim"]
     ) -> tuple[Float[Tensor, " particles"], Float[Tensor, "particles rows"]]:
         """Log prior density and log-likelihood of the leading rows."""
+        if is_coupled(self.target):
+            return self.target.log_prior(theta), self.log_likelihood(theta)
         log_prior, log_likelihood = self.target.log_prior_and_likelihood(theta)
         return log_prior, log_likelihood[:, : self.rows]
 
@@ -129,7 +212,11 @@ class RowSubset:
         return self.target.log_prior(theta)
 
     def log_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles rows"]:
-        """Log-likelihood of the leading rows."""
+        """Log-likelihood of the leading rows; in equal shares where rows depend on each other."""
+        if is_coupled(self.target):
+            given = torch.arange(self.target.num_observations) < self.rows
+            total = self.target.marginals(theta, given).given
+            return (total / self.rows)[:, None].expand(-1, self.rows)
         return self.target.log_likelihood(theta)[:, : self.rows]
 
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles dim"]:

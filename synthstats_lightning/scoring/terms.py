@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from synthstats_lightning.scoring.distributions import Distribution
+from synthstats_lightning.scoring.distributions.base import over_core
 from synthstats_lightning.scoring.expressions import Bounds
 
 
@@ -20,11 +21,14 @@ class Operand(NamedTuple):
         constant: Its value if it depends on no random node.
         slot: Where its value is found otherwise.
         bounds: What is known of its values.
+        view: Axes after the particle axis that it is given where some of them belong to one draw of the
+            distribution; `None` to take it as it is.
     """
 
     constant: Tensor | None
     slot: int
     bounds: Bounds
+    view: tuple[int, ...] | None = None
 
 
 class Term:
@@ -46,6 +50,8 @@ class Term:
         self.distribution = distribution
         self.value = value
         self.slots = [operand.slot for operand in operands]
+        self.views = {i: operand.view for i, operand in enumerate(operands) if operand.view is not None}
+        self.ranks = distribution.ranks
         self.raw_constants = [operand.constant for operand in operands]
         self.constants = list(self.raw_constants)
         self.checks: list[int] = []
@@ -58,7 +64,7 @@ class Term:
                     self.checks.append(index)
                 continue
             holds = constraint.allows(operand.constant)
-            forbidden = forbidden | ~holds
+            forbidden = forbidden | ~over_core(holds, self.ranks[index])
             self.constants[index] = torch.where(holds, operand.constant, constraint.fill)
         self.checks_support = False
         if value is not None:
@@ -94,10 +100,13 @@ class Term:
 
     def parameters(self, values: Sequence[Tensor | None]) -> list[Tensor]:
         """Parameters as they are, allowed or not."""
-        return [
+        found = [
             _as_float(values[slot]) if constant is None else constant
             for slot, constant in zip(self.slots, self.constants, strict=True)
         ]
+        for index, view in self.views.items():
+            found[index] = found[index].reshape(-1, *view)
+        return found
 
     def allowed_parameters(self, values: Sequence[Tensor | None]) -> tuple[list[Tensor], Tensor | None]:
         """Parameters that satisfy every constraint, and where they are the model's (`None`: everywhere)."""
@@ -107,6 +116,7 @@ class Term:
             constraint = self.distribution.constraints[index]
             holds = constraint.holds(parameters[index])
             parameters[index] = torch.where(holds, parameters[index], constraint.fill)
+            holds = over_core(holds, self.ranks[index])
             allowed = holds if allowed is None else allowed & holds
         return parameters, allowed
 

@@ -65,3 +65,29 @@ def interval_width(lower: Float[Tensor, ...], upper: Float[Tensor, ...]) -> Floa
     """`upper - lower`, or 1 where that is not positive."""
     width = upper - lower
     return torch.where(width > 0, width, 1.0)
+
+
+def above(
+    u: Float[Tensor, "*shape"], lower: Float[Tensor, ...]
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """`lower + exp(u)` (PyMC's `interval` transform with a lower bound alone)."""
+    distance, log_jacobian = positive(u)
+    return lower + distance, log_jacobian
+
+
+def above_inverse(x: Float[Tensor, "*shape"], lower: Float[Tensor, ...]) -> Float[Tensor, "*shape"]:
+    """`log(x - lower)`, kept finite."""
+    return positive_inverse((x - lower).clamp_min(0.0))
+
+
+def below(
+    u: Float[Tensor, "*shape"], upper: Float[Tensor, ...]
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """`upper - exp(u)` (PyMC's `interval` transform with an upper bound alone)."""
+    distance, log_jacobian = positive(u)
+    return upper - distance, log_jacobian
+
+
+def below_inverse(x: Float[Tensor, "*shape"], upper: Float[Tensor, ...]) -> Float[Tensor, "*shape"]:
+    """`log(upper - x)`, kept finite."""
+    return positive_inverse((upper - x).clamp_min(0.0))

@@ -42,9 +42,28 @@ class TabularPolicy(nn.Module):
         picked = table[:, prefix.clamp(min=0), token.clamp(min=0)]
         return picked.masked_fill(prefix < 0, 0.0).sum(-1)
 
+    def token_log_probs(self, prompt: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability of each token, and of stopping in its place, for programs, `[batch, time]`."""
+        table = self.logits.masked_fill(self.blocked, -torch.inf).log_softmax(-1)
+        prefix, token = self.steps[row].clamp(min=0).unbind(-1)
+        before = table[prompt[:, None], prefix]
+        return before.gather(-1, token[..., None])[..., 0], before[..., TOKENS]
+
+    def mask(self, row: Tensor) -> Tensor:
+        """True on the tokens of given programs, the stop token included, `[batch, time]`."""
+        return self.steps[row][..., 0] >= 0
+
+    def prefixes(self, row: Tensor) -> Tensor:
+        """Row of the prefix before each token of given programs (0 beyond their end), `[batch, time]`."""
+        return self.steps[row][..., 0].clamp(min=0)
+
     @torch.no_grad()
-    def set_optimum(self, log_reward: Tensor) -> None:
-        """Make the policy proportional to a reward `[prompts, programs]`, by the flow through each prefix."""
+    def set_optimum(self, log_reward: Tensor) -> Tensor:
+        """Make the policy proportional to a reward `[prompts, programs]`, by the flow through each prefix.
+
+        Returns:
+            Log flow through each prefix, `[prompts, programs]`.
+        """
         flow = torch.full((log_reward.shape[0], len(self.programs)), -torch.inf, dtype=torch.float64)
         for row in reversed(range(len(self.programs))):  # longer programs come later
             program = self.programs[row]
@@ -56,6 +75,7 @@ class TabularPolicy(nn.Module):
             for token, child in enumerate(children):
                 if child is not None:
                     self.logits[:, row, token] = flow[:, child]
+        return flow
 
 
 def multimodal_log_reward(programs: list[tuple[int, ...]], num_prompts: int) -> Tensor:
@@ -66,3 +86,63 @@ def multimodal_log_reward(programs: list[tuple[int, ...]], num_prompts: int) -> 
         [3.0 * (len(set(p)) == 1) + 2.0 * (p[-1:] == (x,)) for p in programs] for x in range(num_prompts)
     ]
     return noise + torch.tensor(bonus) + 3.0 * torch.arange(num_prompts)[:, None]
+
+
+def random_policy(num_prompts: int, max_length: int, seed: int = 5) -> TabularPolicy:
+    """A fixed policy of no particular shape, to be a reference."""
+    policy = TabularPolicy(num_prompts, max_length)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        policy.logits.copy_(torch.randn(policy.logits.shape, generator=generator, dtype=torch.float64))
+    return policy.requires_grad_(False)
+
+
+def objective_inputs(
+    policy: TabularPolicy,
+    reference: TabularPolicy,
+    log_flow: Tensor,
+    log_reward: Tensor,
+    prompt: Tensor,
+    row: Tensor,
+) -> dict[str, Tensor]:
+    """Everything an objective may ask for, of given programs; their log-probabilities as `log_prob`.
+
+    Args:
+        policy: Whose programs they are.
+        reference: The reference policy.
+        log_flow: Of every prefix, `[prompts, programs]`.
+        log_reward: Of every program, `[prompts, programs]`.
+        prompt: Prompt of each program, `[batch]`.
+        row: Which program, `[batch]`.
+    """
+    mask, prefixes = policy.mask(row), policy.prefixes(row)
+    tokens, stop = policy.token_log_probs(prompt, row)
+    reference_tokens, reference_stop = reference.token_log_probs(prompt, row)
+    log_prob = tokens.masked_fill(~mask, 0.0).sum(1)
+    index = torch.arange(mask.shape[1])
+    written = reference_tokens.masked_fill(~mask, 0.0).sum(1)
+    return {
+        "log_prob": log_prob,
+        "task_index": prompt,
+        "reference_log_prob": written,
+        "stored_reference_log_prob": written,
+        "behaviour_log_prob": log_prob.detach(),
+        "mask": mask,
+        "token_log_probs": tokens,
+        "stop_log_probs": stop,
+        "forced_stop": torch.zeros(len(row), dtype=torch.bool),
+        "reference_token_log_probs": reference_tokens,
+        "reference_stop_log_probs": reference_stop,
+        "behaviour_token_log_probs": tokens.detach(),
+        "log_flow": log_flow[prompt[:, None], prefixes],
+        # actions of two tokens
+        "action_ends": mask & (index % 2 == 1),
+        "prefix_log_reward": torch.nn.functional.pad(log_reward[prompt[:, None], prefixes], (0, 1)),
+        "prefix_known": torch.nn.functional.pad(mask, (0, 1)),
+    }
+
+
+def every_program(policy: TabularPolicy) -> tuple[Tensor, Tensor]:
+    """Prompt and row of every program under every prompt."""
+    prompts, count = policy.logits.shape[0], len(policy.programs)
+    return torch.arange(prompts).repeat_interleave(count), torch.arange(count).repeat(prompts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from synthstats_lightning.policy import policy as policy_module
 from synthstats_lightning.policy.buckets import MIN_ROWS, length_buckets
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 from synthstats_lightning.programs import DISTRIBUTIONS, Support
 
 # How PyMC is called, and what the parameters in the table's order must then be.
-CALLS: dict[str, tuple[dict[str, float], list[float]]] = {
+CALLS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "Normal": ({"mu": 1.5, "tau": 4.0}, [1.5, 0.5]),
     "HalfNormal": ({"sigma": 2.5}, [0.0, 2.5]),
     "LogNormal": ({"mu": 1.5, "sigma": 2.5}, [1.5, 2.5]),
@@ -27,6 +28,30 @@ CALLS: dict[str, tuple[dict[str, float], list[float]]] = {
     "NegativeBinomial": ({"mu": 3.0, "alpha": 5.0}, [5.0, 0.625]),
     "Binomial": ({"n": 7, "p": 0.25}, [7, 0.25]),
     "Bernoulli": ({"p": 0.25}, [0.25]),
+    "AsymmetricLaplace": ({"b": 2.0, "kappa": 3.0, "mu": 1.5}, [2.0, 3.0, 1.5]),
+    "ExGaussian": ({"mu": 1.5, "sigma": 2.5, "nu": 3.5}, [1.5, 2.5, 3.5]),
+    "Interpolated": (
+        {"x_points": np.array([0.0, 1.0, 3.0]), "pdf_points": np.array([0.0, 0.5, 0.25])},
+        [[0.0, 1.0, 3.0], [0.0, 0.5, 0.25], [0.0, 0.25, 1.0]],
+    ),
+    "Gumbel": ({"mu": 1.5, "beta": 2.5}, [1.5, 2.5]),
+    "Kumaraswamy": ({"a": 1.5, "b": 2.5}, [1.5, 2.5]),
+    "LogitNormal": ({"mu": 1.5, "tau": 4.0}, [1.5, 0.5]),
+    "Moyal": ({"mu": 1.5, "sigma": 2.5}, [1.5, 2.5]),
+    "Pareto": ({"alpha": 1.5, "m": 2.5}, [1.5, 2.5]),
+    "Rice": ({"nu": 3.0, "sigma": 2.0}, [1.5, 2.0]),
+    "SkewNormal": ({"alpha": 3.0, "mu": 1.5, "sigma": 2.5}, [1.5, 2.5, 3.0]),
+    "SkewStudentT": ({"a": 1.5, "b": 2.5, "mu": 3.5, "sigma": 4.5}, [1.5, 2.5, 3.5, 4.5]),
+    "Triangular": ({"lower": 1.5, "c": 2.5, "upper": 3.5}, [1.5, 2.5, 3.5]),
+    "VonMises": ({"mu": 0.5, "kappa": 2.5}, [0.5, 2.5]),
+    "Wald": ({"mu": 1.5, "lam": 2.5}, [1.5, 2.5, 0.0]),
+    "Weibull": ({"alpha": 1.5, "beta": 2.5}, [1.5, 2.5]),
+    "BetaBinomial": ({"n": 7, "alpha": 1.5, "beta": 2.5}, [7, 1.5, 2.5]),
+    "Categorical": ({"p": [0.2, 0.3, 0.5]}, [[0.2, 0.3, 0.5]]),
+    "DiscreteUniform": ({"lower": 2, "upper": 5}, [2, 5]),
+    "DiscreteWeibull": ({"q": 0.5, "beta": 1.5}, [0.5, 1.5]),
+    "Geometric": ({"p": 0.25}, [0.25]),
+    "HyperGeometric": ({"N": 20, "k": 8, "n": 5}, [8, 12, 5]),
 }
 
 TRANSFORMS = {
@@ -34,6 +59,8 @@ TRANSFORMS = {
     Support.POSITIVE: "LogTransform",
     Support.UNIT: "LogOddsTransform",
     Support.INTERVAL: "Interval",
+    Support.ABOVE: "Interval",
+    Support.CIRCLE: "CircularTransform",
 }
 
 
@@ -55,8 +82,10 @@ def test_parameters_in_the_native_order(pm: Any, name: str) -> None:
     entry = DISTRIBUTIONS[name]
     variable = getattr(pm, name).dist(**arguments)
     native = variable.owner.op.dist_params(variable.owner)
-    assert [float(value.eval()) for value in native] == pytest.approx(expected)
+    for value, wanted in zip(native, expected, strict=True):
+        assert value.eval().tolist() == pytest.approx(wanted)
     assert len(entry.parameters) == len(native)
+    assert entry.ranks == tuple(value.ndim for value in native)
     for parameter, value in entry.fixed.items():
         assert expected[entry.parameters.index(parameter)] == value
     for parameter, variable_ in zip(entry.parameters, native, strict=True):
@@ -70,7 +99,10 @@ def test_support_is_that_of_pymcs_transform(pm: Any, name: str) -> None:
     with pm.Model() as model:
         variable = getattr(pm, name)("x", **CALLS[name][0])
     entry = DISTRIBUTIONS[name]
-    assert type(model.rvs_to_transforms[variable]).__name__ == TRANSFORMS[entry.support]
+    # PyMC leaves a logit-normal as it is, and takes the log of a Wald variable whatever its shift
+    special = {"LogitNormal": "NoneType", "Wald": "LogTransform"}
+    wanted = special.get(name, TRANSFORMS[entry.support])
+    assert type(model.rvs_to_transforms[variable]).__name__ == wanted
     for bound in entry.bounds:
         assert bound is None or bound in entry.parameters
 
@@ -78,7 +110,17 @@ def test_support_is_that_of_pymcs_transform(pm: Any, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, entry in DISTRIBUTIONS.items() if entry.discrete])
 def test_discrete_densities_sum_to_one_over_the_support(pm: Any, name: str) -> None:
     arguments, expected = CALLS[name]
-    top = {Support.BINARY: 1, Support.COUNT_TO: int(expected[0]), Support.NATURAL: 200}
-    values = list(range(top[DISTRIBUTIONS[name].support] + 1))
+    entry = DISTRIBUTIONS[name]
+    values = list(range(201))
+    if entry.support is Support.BINARY:
+        values = [0, 1]
+    elif entry.support is Support.CATEGORIES:
+        values = list(range(len(expected[0])))
+    elif entry.support is Support.COUNT_TO:
+        values = list(range(int(expected[entry.parameters.index("n")]) + 1))
+    elif entry.support is Support.INTEGER_RANGE:
+        values = list(range(expected[0], expected[1] + 1))
+    elif entry.support is Support.POSITIVE_COUNT:
+        values = values[1:]
     logp = pm.logp(getattr(pm, name).dist(**arguments), values)
     assert sum(2.718281828459045**value for value in logp.eval(mode="FAST_COMPILE")) == pytest.approx(1.0)

@@ -22,7 +22,8 @@ PYTENSOR_NAMES = {
     "xor": "xor",
     "ne": "neq",
 }
-ELEMENTWISE = [name for name, op in OPERATIONS.items() if op.elementwise and name != "cast"]
+# PyTensor has the normal quantile only as an inverse error function
+ELEMENTWISE = [name for name, op in OPERATIONS.items() if op.elementwise and name not in ("cast", "ndtri")]
 SAMPLES = {
     "float64": np.array([[-1.75, -0.5, 0.0], [0.25, 0.75, 2.5]]),
     "int64": np.array([[1, 2, 3], [-2, 5, 7]]),
@@ -64,12 +65,13 @@ def test_elementwise_values_are_pytensors(name: str, dtype: str) -> None:
     np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-300)
 
 
-@pytest.mark.parametrize("name", ["erf", "erfc", "gammaln", "sigmoid", "softplus", "log1mexp"])
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfcx", "gammaln", "sigmoid", "softplus", "log1mexp"])
 def test_special_functions(name: str) -> None:
     x = np.array([-800.0, -40.0, -2.5, -1e-9, 0.0, 1e-9, 0.3, 2.0, 40.0, 800.0])
     reference = {
         "erf": scipy.special.erf,
         "erfc": scipy.special.erfc,
+        "erfcx": scipy.special.erfcx,
         "gammaln": scipy.special.gammaln,
         "sigmoid": scipy.special.expit,
         "softplus": lambda value: -scipy.special.log_expit(-value),
@@ -78,6 +80,11 @@ def test_special_functions(name: str) -> None:
     if name == "log1mexp":
         x = x[(x > -30) & (x < 0)]
     np.testing.assert_allclose(OPERATIONS[name].evaluate([x], {}), reference(x), rtol=1e-12)
+
+
+def test_normal_quantiles() -> None:
+    p = np.array([-0.1, 0.0, 1e-300, 1e-9, 0.1, 0.5, 0.975, 1.0, 1.5, np.nan])
+    np.testing.assert_allclose(OPERATIONS["ndtri"].evaluate([p], {}), scipy.special.ndtri(p), rtol=1e-12)
 
 
 def test_log1mexp_keeps_its_digits() -> None:

@@ -50,6 +50,16 @@ MEANS = {
     "mask": "pt.sum(v[np.array([True, False, True])]) * age + (age > 3) * a + (site == 1).astype(float) * b",
     "casts": "a * pt.cast(age, 'int64') + pt.cast(b * 9, 'int32') + (a > b).astype('float64')",
     "numpy_of_random": "np.exp(a) + np.log(age) * b + np.sqrt(b) + age * a + np.multiply(age, b)",
+    "quantiles": "pt.erfinv(b) + pt.erfcinv(b * 0.5) + pt.erfcinv(b + 0.5)",
+    "inverse hyperbolic": "pt.arcsinh(a - age) + pt.arccosh(1 + b) + pt.arctanh(b)",
+    "log softmax": "pm.math.log_softmax(v)[site] + pm.math.log_softmax(m, axis=1)[site, 1]",
+    "diagonal": "pt.dot(pt.diag(v), v)[site] + (v[:, None] * pt.eye(3)).sum()",
+    "assignment": "pt.set_subtensor(pt.zeros(9)[2:5], v) + pt.set_subtensor(v[0], 0.0)[site]",
+    "assignment to rows": "pt.zeros((3, 2))[:, 1].set(v)[site, 1] + m[1].set(a)[site, 0]"
+    " + m[0, 1:].set(1.5)[site, 1]",
+    "assignment by positions": "pt.zeros(9)[[1, 4, 7]].set(v)"
+    " + pt.zeros((3, 3))[np.arange(3), [2, 0, 1]].inc(v).sum(1)[site]",
+    "increments": "pt.inc_subtensor((a * age)[::3], v) + (a * age)[1:].inc(b)",
     "diff": "pt.concatenate([pt.zeros(1), pt.diff(a * age)]) + pt.tile(v, 3) + pt.repeat(v, 3)",
 }
 
@@ -94,6 +104,11 @@ def test_operations_agree_with_pytensor(name: str) -> None:
 
 # PyTensor folds short constants in single precision (1 / 3.0 has eight digits), a model graph does not
 SINGLE = 2e-7
+
+
+def test_probit() -> None:
+    check(TEMPLATE.format(mean="pm.math.probit(b) + age"), rtol=SINGLE)
+
 
 PRIORS = {
     "Normal": ['pm.Normal("p", 1.0, tau=4.0)', 'pm.Normal("p", mu=1.0, sigma=2.0, shape=(2,))'],
@@ -268,20 +283,20 @@ REFUSED = {
         FailureCategory.UNSUPPORTED,
         "CustomDist",
     ),
-    "Mixture": (
-        "pm.Mixture('p', [0.5, 0.5], [pm.Normal.dist(0, 1), pm.Normal.dist(1, 1)])",
+    "mixture of Flat": (
+        "pm.Mixture('p', [0.5, 0.5], [pm.Normal.dist(0, 1), pm.Flat.dist()])",
         FailureCategory.UNSUPPORTED,
-        "Mixture",
+        "distribution Flat",
     ),
-    "Truncated": (
-        "pm.Truncated('p', pm.Normal.dist(0, 1), lower=0)",
+    "truncated SkewNormal": (
+        "pm.Truncated('p', pm.SkewNormal.dist(alpha=1.0), lower=0)",
         FailureCategory.UNSUPPORTED,
-        "distribution TruncatedNormal",
+        "Truncated of SkewNormal, whose distribution function",
     ),
-    "Censored": (
-        "pm.Censored('p', pm.Normal.dist(0, 1), lower=0, upper=None)",
+    "point mass": (
+        "pm.Mixture('p', [0.5, 0.5], [pm.Normal.dist(0, 1), pm.DiracDelta.dist(0.0)])",
         FailureCategory.UNSUPPORTED,
-        "Censored",
+        "a point mass beside a density",
     ),
     "MvNormal": (
         "pm.MvNormal('p', np.zeros(2), np.eye(2))",
@@ -301,7 +316,11 @@ REFUSED = {
     "dist": ("a = a + pm.Normal.dist(0, 1)", FailureCategory.UNSUPPORTED, r"made by \.dist"),
     "operation": ("a = a + pt.arctan2(a, 2.0)", FailureCategory.UNSUPPORTED, "operation ArcTan2"),
     "argmax": ("a = a * pt.argmax(a * age)", FailureCategory.UNSUPPORTED, "operation Argmax"),
-    "set": ("a = pt.set_subtensor((a * age)[0], 1.0)", FailureCategory.UNSUPPORTED, "operation IncSubtensor"),
+    "set": (
+        "a = pt.set_subtensor((a * age)[site], 1.0)",
+        FailureCategory.UNSUPPORTED,
+        "AdvancedIncSubtensor",
+    ),
     "nan": ("a = a + np.nan", FailureCategory.BAD_GRAPH, "NaN or infinite"),
     "infinity": ("a = a * np.inf", FailureCategory.BAD_GRAPH, "NaN or infinite"),
     "two observed": (

@@ -11,11 +11,11 @@ from synthstats_lightning.scoring.folds import (
     exact_loo,
     excluding_rows,
     importance_folds,
-    leave_one_out_sums,
 )
 from synthstats_lightning.scoring.ladder import estimate_posterior
 from synthstats_lightning.scoring.loo import leave_one_out
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.target import leave_one_out_sums
 from tests.scoring import targets
 
 SETTINGS = EngineSettings()
@@ -95,7 +95,7 @@ def test_bounded_rows_are_refitted_from_the_proposal_after_annealing():
     )
     (particles, search), generator = fit(target, EngineSettings(min_ess_fraction=0.99))
     assert particles.estimator == "smc"
-    assert excluding_rows(search.pilot).tolist() == [False, False, False, False, True]
+    assert excluding_rows(target, search.pilot).tolist() == [False, False, False, False, True]
     folds = annealed_folds(
         target, particles, torch.tensor([4]), search.proposal, SETTINGS, generator, deadline()
     )

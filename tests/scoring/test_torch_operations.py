@@ -42,6 +42,8 @@ UNARY = [
     "softplus",
     "erf",
     "erfc",
+    "erfcx",
+    "ndtri",
     "neg",
     "sign",
     "abs",

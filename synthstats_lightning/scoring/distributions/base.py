@@ -14,6 +14,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.constraints import Constraint
 
 Statistics = tuple[Tensor, ...]
+Edges = tuple[Tensor | None, Tensor | None]
 
 
 class Support(StrEnum):
@@ -23,7 +24,13 @@ class Support(StrEnum):
     POSITIVE = "positive"
     UNIT = "unit"
     INTERVAL = "interval"
-    """Between its first two parameters."""
+    """Between two of its parameters, at the positions `Distribution.bounds`."""
+    ABOVE = "above"
+    """Above the parameter at position `Distribution.bounds[0]`."""
+    BELOW = "below"
+    """Below the parameter at position `Distribution.bounds[1]`."""
+    CIRCLE = "circle"
+    """From -pi to pi."""
     DISCRETE = "discrete"
 
 
@@ -65,6 +72,16 @@ class Distribution:
         anchor: A value inside the support whatever the parameters; it stands in for values outside.
         links: Parameter index to `(operation, distribution)`: where the parameter is the result of that
             operation, the distribution with the operation's input in its place is faster and more accurate.
+        bounds: Positions of the parameters that bound an `INTERVAL`, `ABOVE` or `BELOW` support.
+        find_edges: `(*parameters)` to the lower and upper end of such a support where they are not just
+            those parameters.
+        log_cdf: `(value, *parameters)` to the log of the probability of at most `value` for values inside the
+            support (whole numbers if discrete); `None` if unknown. See `scoring.distributions.cumulative`.
+        log_survival: Likewise for the probability of more than `value`.
+        event_rank: Last axes of a value that belong to one draw.
+        parameter_ranks: Last axes of each parameter that belong to one draw; empty if none do. A parameter
+            that depends on random nodes arrives as `[particles, *batch, *core]`, with as many batch axes as
+            the model's rank; a constant one in its own shape.
     """
 
     name: str
@@ -79,6 +96,27 @@ class Distribution:
     support_parameters: tuple[int, ...] = ()
     anchor: float = 1.0
     links: Mapping[int, tuple[str, Distribution]] = field(default_factory=dict)
+    bounds: tuple[int | None, int | None] = (0, 1)
+    find_edges: Callable[..., Edges] | None = None
+    log_cdf: Callable[..., Tensor] | None = None
+    log_survival: Callable[..., Tensor] | None = None
+    event_rank: int = 0
+    parameter_ranks: tuple[int, ...] = ()
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """`parameter_ranks`, one for every parameter."""
+        return self.parameter_ranks or (0,) * len(self.constraints)
+
+    def edges(self, *parameters: Tensor) -> Edges:
+        """Lower and upper end of an `INTERVAL`, `ABOVE`, `BELOW` or `CIRCLE` support; `None`: no end."""
+        if self.find_edges is not None:
+            return self.find_edges(*parameters)
+        lower, upper = self.bounds
+        return (
+            None if lower is None else parameters[lower],
+            None if upper is None else parameters[upper],
+        )
 
     @property
     def discrete(self) -> bool:
@@ -101,7 +139,7 @@ class Distribution:
         for index, constraint in enumerate(self.constraints):
             if constraint.allows is not None:
                 holds = constraint.allows(parameters[index])
-                allowed = allowed & holds
+                allowed = allowed & over_core(holds, self.ranks[index])
                 safe[index] = torch.where(holds, parameters[index], constraint.fill)
         inside = self.inside(value, *parameters)
         value = torch.where(inside, value, self.anchor)
@@ -118,6 +156,16 @@ class Distribution:
         return -normaliser if base is None else base - normaliser
 
 
+def no_normaliser(*parameters: Tensor) -> None:
+    """For distributions whose kernel holds everything."""
+    return None
+
+
+def over_core(holds: Tensor, rank: int) -> Tensor:
+    """Whether a condition holds on all of the last `rank` axes, which belong to one draw."""
+    return holds.flatten(-rank).all(-1) if rank else holds
+
+
 def real_line(value: Tensor, *parameters: Tensor) -> Tensor:
     """Whether values are finite."""
     return torch.isfinite(value)
@@ -131,6 +179,11 @@ def half_line(value: Tensor, *parameters: Tensor) -> Tensor:
 def open_half_line(value: Tensor, *parameters: Tensor) -> Tensor:
     """Whether values are finite and positive."""
     return (value > 0) & torch.isfinite(value)
+
+
+def open_unit(value: Tensor, *parameters: Tensor) -> Tensor:
+    """Whether values lie strictly between 0 and 1."""
+    return (value > 0) & (value < 1)
 
 
 def counts(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -48,6 +48,15 @@ BERNOULLI_LOGIT = Distribution(
 )
 """Bernoulli by its log-odds: the canonical link of logistic regression."""
 
+
+def _log_cdf(value: Tensor, p: Tensor) -> Tensor:
+    return torch.log1p(-p) + torch.zeros_like(value)
+
+
+def _log_survival(value: Tensor, p: Tensor) -> Tensor:
+    return torch.log(p) + torch.zeros_like(value)
+
+
 BERNOULLI = Distribution(
     name="Bernoulli",
     constraints=(UNIT,),
@@ -58,5 +67,7 @@ BERNOULLI = Distribution(
     sample=_sample,
     anchor=0.0,
     links={0: ("sigmoid", BERNOULLI_LOGIT)},
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """1 with probability `p`, else 0."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma
+from synthstats_lightning.scoring.incomplete import log_beta_tails
 from synthstats_lightning.scoring.special import power_log
 
 
@@ -35,6 +36,14 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, b
     return first / (first + standard_gamma(generator, shape, beta))
 
 
+def _log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    return log_beta_tails(alpha, beta, value, 1.0 - value)[0]
+
+
+def _log_survival(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    return log_beta_tails(alpha, beta, value, 1.0 - value)[1]
+
+
 BETA = Distribution(
     name="Beta",
     constraints=(POSITIVE, POSITIVE),
@@ -45,5 +54,7 @@ BETA = Distribution(
     sample=_sample,
     statistics=_statistics,
     anchor=0.5,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Beta with shapes `alpha` and `beta`."""

@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import COUNT, REAL, UNIT
 from synthstats_lightning.scoring.distributions.sampling import binomial
+from synthstats_lightning.scoring.incomplete import log_beta_tails
 from synthstats_lightning.scoring.special import count_log, count_log1p, softplus
 
 LARGEST_LOGIT = 1e100
@@ -70,6 +71,15 @@ BINOMIAL_LOGIT = Distribution(
 )
 """Binomial by its log-odds: the canonical link of logistic regression."""
 
+
+def _log_cdf(value: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    return log_beta_tails((n - value).clamp_min(1.0), value + 1.0, 1.0 - p, p)[0]
+
+
+def _log_survival(value: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    return log_beta_tails((n - value).clamp_min(1.0), value + 1.0, 1.0 - p, p)[1]
+
+
 BINOMIAL = Distribution(
     name="Binomial",
     constraints=(COUNT, UNIT),
@@ -82,5 +92,7 @@ BINOMIAL = Distribution(
     support_parameters=(0,),
     anchor=0.0,
     links={1: ("sigmoid", BINOMIAL_LOGIT)},
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Successes among `n` trials of probability `p`."""

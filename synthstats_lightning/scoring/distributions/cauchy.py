@@ -24,6 +24,15 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, b
     return alpha + beta * cauchy(generator, shape)
 
 
+def _log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    z = (value - alpha) / beta
+    return torch.log(torch.atan2(torch.ones_like(z), -z)) - LOG_PI
+
+
+def _log_survival(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    return _log_cdf(-value, -alpha, beta)
+
+
 CAUCHY = Distribution(
     name="Cauchy",
     constraints=(REAL, POSITIVE),
@@ -32,5 +41,7 @@ CAUCHY = Distribution(
     log_normaliser=_log_normaliser,
     log_kernel=_log_kernel,
     sample=_sample,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Cauchy with location `alpha` and scale `beta`."""

@@ -41,6 +41,10 @@ def _count(x: Tensor) -> Tensor:
     return (x >= 0) & (torch.floor(x) == x) & torch.isfinite(x)
 
 
+def _integer(x: Tensor) -> Tensor:
+    return (torch.floor(x) == x) & torch.isfinite(x)
+
+
 def _positive(x: Tensor) -> Tensor:
     return x > 0
 
@@ -57,9 +61,19 @@ def _open_unit(x: Tensor) -> Tensor:
     return (x > 0) & (x < 1)
 
 
+def _simplex(x: Tensor) -> Tensor:
+    total = x.sum(-1, keepdim=True)
+    return (x >= 0) & (torch.abs(total - 1.0) <= SIMPLEX_TOLERANCE)
+
+
+SIMPLEX_TOLERANCE = 1e-5
+"""How far probabilities may be from summing to one, as in PyMC; densities divide by their sum."""
+
 REAL = Constraint("real")
 POSITIVE = Constraint("positive", 1.0, _positive, 0.0)
 NON_NEGATIVE = Constraint("non-negative", 1.0, _non_negative, 0.0)
 UNIT = Constraint("from 0 to 1", 0.5, _unit, 0.0, 1.0)
 OPEN_UNIT = Constraint("between 0 and 1", 0.5, _open_unit, 0.0, 1.0)
 COUNT = Constraint("a non-negative integer", 1.0, _count, math.nan, math.nan)
+INTEGER = Constraint("an integer", 1.0, _integer, math.nan, math.nan)
+SIMPLEX = Constraint("probabilities that sum to one along the last axis", 0.5, _simplex, math.nan, math.nan)

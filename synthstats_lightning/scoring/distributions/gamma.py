@@ -8,6 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma
+from synthstats_lightning.scoring.incomplete import log_gamma_tails
 from synthstats_lightning.scoring.special import power_log
 
 
@@ -27,6 +28,14 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, s
     return scale * standard_gamma(generator, shape, alpha)
 
 
+def _log_cdf(value: Tensor, alpha: Tensor, scale: Tensor) -> Tensor:
+    return log_gamma_tails(alpha, value / scale)[0]
+
+
+def _log_survival(value: Tensor, alpha: Tensor, scale: Tensor) -> Tensor:
+    return log_gamma_tails(alpha, value / scale)[1]
+
+
 GAMMA = Distribution(
     name="Gamma",
     constraints=(POSITIVE, POSITIVE),
@@ -36,5 +45,7 @@ GAMMA = Distribution(
     log_kernel=_log_kernel,
     sample=_sample,
     statistics=_statistics,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Gamma with shape `alpha` and `scale` (one over PyMC's `beta`)."""

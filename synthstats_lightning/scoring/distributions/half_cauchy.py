@@ -24,6 +24,15 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], beta: Tensor) ->
     return beta * cauchy(generator, shape).abs()
 
 
+def _log_cdf(value: Tensor, beta: Tensor) -> Tensor:
+    return torch.log(torch.atan(value / beta)) + (LOG_TWO - LOG_PI)
+
+
+def _log_survival(value: Tensor, beta: Tensor) -> Tensor:
+    z = value / beta
+    return torch.log(torch.atan2(torch.ones_like(z), z)) + (LOG_TWO - LOG_PI)
+
+
 HALF_CAUCHY = Distribution(
     name="HalfCauchy",
     constraints=(POSITIVE,),
@@ -32,5 +41,7 @@ HALF_CAUCHY = Distribution(
     log_normaliser=_log_normaliser,
     log_kernel=_log_kernel,
     sample=_sample,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Absolute value of a Cauchy variable of scale `beta`."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, LOG_TWO
+from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, LOG_TWO, log1mexp, log_ndtr
 
 
 def _log_normaliser(loc: Tensor, sigma: Tensor) -> Tensor:
@@ -25,6 +25,14 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], loc: Tensor, sig
     return loc + sigma * standard_normal(generator, shape).abs()
 
 
+def _log_cdf(value: Tensor, loc: Tensor, sigma: Tensor) -> Tensor:
+    return log1mexp(_log_survival(value, loc, sigma))
+
+
+def _log_survival(value: Tensor, loc: Tensor, sigma: Tensor) -> Tensor:
+    return LOG_TWO + log_ndtr((loc - value) / sigma)
+
+
 HALF_NORMAL = Distribution(
     name="HalfNormal",
     constraints=(REAL, POSITIVE),
@@ -33,5 +41,7 @@ HALF_NORMAL = Distribution(
     log_normaliser=_log_normaliser,
     log_kernel=_log_kernel,
     sample=_sample,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Absolute value of a normal around `loc` (always 0 in PyMC) with scale `sigma`."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, open_half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma
+from synthstats_lightning.scoring.incomplete import log_gamma_tails
 
 
 def _statistics(value: Tensor, interior: bool) -> Statistics:
@@ -27,6 +28,14 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, b
     return beta / standard_gamma(generator, shape, alpha)
 
 
+def _log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    return log_gamma_tails(alpha, beta / value)[1]
+
+
+def _log_survival(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    return log_gamma_tails(alpha, beta / value)[0]
+
+
 INVERSE_GAMMA = Distribution(
     name="InverseGamma",
     constraints=(POSITIVE, POSITIVE),
@@ -36,5 +45,7 @@ INVERSE_GAMMA = Distribution(
     log_kernel=_log_kernel,
     sample=_sample,
     statistics=_statistics,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """One over a gamma variable of shape `alpha` and rate `beta`."""

@@ -24,6 +24,16 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, b: T
     return mu - b * torch.sign(u) * torch.log1p(-2.0 * u.abs())
 
 
+def _log_cdf(value: Tensor, mu: Tensor, b: Tensor) -> Tensor:
+    z = (value - mu) / b
+    below = z.clamp_max(0.0) - LOG_TWO
+    return torch.where(z < 0, below, torch.log1p(-0.5 * torch.exp(-z.clamp_min(0.0))))
+
+
+def _log_survival(value: Tensor, mu: Tensor, b: Tensor) -> Tensor:
+    return _log_cdf(-value, -mu, b)
+
+
 LAPLACE = Distribution(
     name="Laplace",
     constraints=(REAL, POSITIVE),
@@ -32,5 +42,7 @@ LAPLACE = Distribution(
     log_normaliser=_log_normaliser,
     log_kernel=_log_kernel,
     sample=_sample,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Laplace with location `mu` and scale `b`."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, open_half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI
+from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, log_ndtr
 
 
 def _statistics(value: Tensor, interior: bool) -> Statistics:
@@ -33,6 +33,14 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigm
     return torch.exp(mu + sigma * standard_normal(generator, shape))
 
 
+def _log_cdf(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    return log_ndtr((torch.log(value) - mu) / sigma)
+
+
+def _log_survival(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    return log_ndtr((mu - torch.log(value)) / sigma)
+
+
 LOG_NORMAL = Distribution(
     name="LogNormal",
     constraints=(REAL, POSITIVE),
@@ -43,5 +51,7 @@ LOG_NORMAL = Distribution(
     sample=_sample,
     statistics=_statistics,
     log_base=_log_base,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Exponential of a normal with mean `mu` and standard deviation `sigma`."""

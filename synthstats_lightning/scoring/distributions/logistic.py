@@ -9,6 +9,7 @@ from torch.nn.functional import logsigmoid
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, real_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
+from synthstats_lightning.scoring.special import softplus
 
 
 def _log_normaliser(mu: Tensor, s: Tensor) -> Tensor:
@@ -24,6 +25,14 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, s: T
     return mu + s * torch.logit(standard_uniform(generator, shape))
 
 
+def _log_cdf(value: Tensor, mu: Tensor, s: Tensor) -> Tensor:
+    return -softplus((mu - value) / s)
+
+
+def _log_survival(value: Tensor, mu: Tensor, s: Tensor) -> Tensor:
+    return -softplus((value - mu) / s)
+
+
 LOGISTIC = Distribution(
     name="Logistic",
     constraints=(REAL, POSITIVE),
@@ -32,5 +41,7 @@ LOGISTIC = Distribution(
     log_normaliser=_log_normaliser,
     log_kernel=_log_kernel,
     sample=_sample,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Logistic with location `mu` and scale `s`."""

@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE, OPEN_UNIT, POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import poisson, standard_gamma
+from synthstats_lightning.scoring.incomplete import log_beta_tails
 from synthstats_lightning.scoring.special import count_log, log_gamma_ratio
 
 
@@ -44,6 +45,14 @@ def _sample_mean(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, 
     return poisson(generator, shape, standard_gamma(generator, shape, n) * (mu / n))
 
 
+def _log_cdf(value: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    return log_beta_tails(n, value + 1.0, p, 1.0 - p)[0]
+
+
+def _log_survival(value: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    return log_beta_tails(n, value + 1.0, p, 1.0 - p)[1]
+
+
 NEGATIVE_BINOMIAL = Distribution(
     name="NegativeBinomial",
     constraints=(POSITIVE, OPEN_UNIT),
@@ -53,6 +62,8 @@ NEGATIVE_BINOMIAL = Distribution(
     log_kernel=_log_kernel,
     sample=_sample,
     log_base=log_factorial_base,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Failures before `n` successes of probability `p`; `n` may be fractional."""
 

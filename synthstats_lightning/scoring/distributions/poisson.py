@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import poisson
+from synthstats_lightning.scoring.incomplete import TINY, log_gamma_tails
 from synthstats_lightning.scoring.special import count_log
 
 
@@ -54,6 +55,15 @@ POISSON_LOG = Distribution(
 )
 """Poisson by the logarithm of its mean: the canonical link of count regression."""
 
+
+def _log_cdf(value: Tensor, mu: Tensor) -> Tensor:
+    return log_gamma_tails(value + 1.0, mu.clamp_min(TINY))[1]
+
+
+def _log_survival(value: Tensor, mu: Tensor) -> Tensor:
+    return log_gamma_tails(value + 1.0, mu.clamp_min(TINY))[0]
+
+
 POISSON = Distribution(
     name="Poisson",
     constraints=(NON_NEGATIVE,),
@@ -64,5 +74,7 @@ POISSON = Distribution(
     sample=_sample,
     log_base=log_factorial_base,
     links={0: ("exp", POISSON_LOG)},
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Poisson with mean `mu`."""

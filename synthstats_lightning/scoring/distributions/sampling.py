@@ -19,6 +19,11 @@ def standard_uniform(generator: torch.Generator, shape: tuple[int, ...]) -> Floa
     return torch.rand(shape, generator=generator, dtype=torch.float64).clamp(2.0**-54, 1.0 - 2.0**-53)
 
 
+def standard_exponential(generator: torch.Generator, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
+    """Exponential draws of mean 1, by inversion."""
+    return -torch.log(standard_uniform(generator, shape))
+
+
 def standard_gamma(
     generator: torch.Generator, shape: tuple[int, ...], alpha: Float[Tensor, ...]
 ) -> Float[Tensor, "*shape"]:

@@ -8,6 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, real_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import student_t
+from synthstats_lightning.scoring.distributions.tails import student_t_log_cdf
 from synthstats_lightning.scoring.special import LOG_PI, log_gamma_ratio
 
 
@@ -28,6 +29,14 @@ def _sample(
     return mu + sigma * student_t(generator, shape, nu)
 
 
+def _log_cdf(value: Tensor, nu: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    return student_t_log_cdf((value - mu) / sigma, nu)
+
+
+def _log_survival(value: Tensor, nu: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    return student_t_log_cdf((mu - value) / sigma, nu)
+
+
 STUDENT_T = Distribution(
     name="StudentT",
     constraints=(POSITIVE, REAL, POSITIVE),
@@ -36,5 +45,7 @@ STUDENT_T = Distribution(
     log_normaliser=_log_normaliser,
     log_kernel=_log_kernel,
     sample=_sample,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Student's t with `nu` degrees of freedom, location `mu` and scale `sigma`."""

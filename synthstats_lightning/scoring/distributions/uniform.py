@@ -34,6 +34,17 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], lower: Tensor, u
     return lower + (upper - lower) * standard_uniform(generator, shape)
 
 
+def _log_cdf(value: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    inner = torch.minimum(value, upper) - lower
+    positive = inner > 0
+    log_inner = torch.log(torch.where(positive, inner, 1.0))
+    return torch.where(positive, log_inner - _log_normaliser(lower, upper), -math.inf)
+
+
+def _log_survival(value: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    return _log_cdf(-value, -upper, -lower)
+
+
 UNIFORM = Distribution(
     name="Uniform",
     constraints=(REAL, REAL),
@@ -44,5 +55,7 @@ UNIFORM = Distribution(
     sample=_sample,
     statistics=_statistics,
     support_parameters=(0, 1),
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
 )
 """Uniform between `lower` and `upper`; -inf where these are not ordered."""

@@ -1,0 +1,151 @@
+"""Distributions made of distributions: mixtures, truncation, censoring and hurdles.
+
+A random node that follows one names its `components` (table names, or composites in turn) and, where it is
+cut off, which `bounds` it has. Its inputs are the composite's own parameters and then those of each
+component in order. From these attributes `distribution_of` makes an entry like those of the table, so that
+whoever reads parameters, ranks or supports need not know that a distribution is composite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from synthstats_lightning.programs.distribution import Distribution, Support
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS
+from synthstats_lightning.programs.laws import BOUNDED, COMPOSITES, Law, read_law
+
+DIRAC_DELTA = Distribution("DiracDelta", ("c",), Support.POINT, integer_parameters=frozenset({"c"}))
+"""All mass on one integer; only as a component of a mixture."""
+
+WITH_CDF = frozenset(
+    {
+        "AsymmetricLaplace",
+        "Beta",
+        "Bernoulli",
+        "Binomial",
+        "Cauchy",
+        "DiscreteUniform",
+        "DiscreteWeibull",
+        "ExGaussian",
+        "Exponential",
+        "Gamma",
+        "Geometric",
+        "Gumbel",
+        "HalfCauchy",
+        "HalfNormal",
+        "HalfStudentT",
+        "InverseGamma",
+        "Kumaraswamy",
+        "Laplace",
+        "LogNormal",
+        "Logistic",
+        "LogitNormal",
+        "Moyal",
+        "NegativeBinomial",
+        "Normal",
+        "Pareto",
+        "Poisson",
+        "StudentT",
+        "Triangular",
+        "Uniform",
+        "Wald",
+        "Weibull",
+    }
+)
+"""Distributions whose distribution function the scorer knows: those that can be truncated or censored."""
+
+_WITH_LOWER = frozenset({Support.POSITIVE, Support.UNIT, Support.INTERVAL, Support.ABOVE, Support.CIRCLE})
+_WITH_UPPER = frozenset({Support.UNIT, Support.INTERVAL, Support.BELOW, Support.CIRCLE})
+_PLAIN = frozenset({Support.REAL, Support.POSITIVE, Support.UNIT})
+
+
+def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
+    """The entry of a random node's distribution, composite or not.
+
+    Args:
+        attributes: Of the node: `distribution`, and `components` and `bounds` where it is composite.
+
+    Returns:
+        The entry of the table, or one made for the composite: parameters of components are named by
+        position (`"0.mu"`), and its name shows the components, as in `"Truncated[lower](Gamma)"`.
+
+    Raises:
+        KeyError: If a name is not in the table.
+        ValueError: If the attributes make no composite.
+        UnsupportedLaw: If they make one that the scorer lacks.
+    """
+    if attributes["distribution"] not in COMPOSITES:
+        return DISTRIBUTIONS[attributes["distribution"]]
+    return entry_of(read_law(attributes))
+
+
+class UnsupportedLaw(ValueError):
+    """A composite that is well-formed but outside the language."""
+
+
+@lru_cache(maxsize=4096)
+def entry_of(law: Law) -> Distribution:
+    """The entry of a law; raises as `distribution_of` does."""
+    if law.name == "DiracDelta":
+        return DIRAC_DELTA
+    if law.name not in COMPOSITES:
+        return DISTRIBUTIONS[law.name]
+    parts = [entry_of(component) for component in law.components]
+    for part in parts:
+        if part.event_rank:
+            raise UnsupportedLaw(f"{law.name} of the multivariate {part.name}")
+    if law.name in BOUNDED:
+        support = _bounded_support(law, parts[0])
+        own, own_ranks = law.bounds, (0,) * len(law.bounds)
+    elif law.name == "Hurdle":
+        support = _hurdle_support(law, parts[0])
+        own, own_ranks = ("psi",), (0,)
+    else:
+        support = _mixture_support(law, parts)
+        own, own_ranks = ("w",), (1,)
+    extra = int(law.name == "Mixture" and len(parts) == 1)
+    if extra and any(parts[0].ranks):
+        raise UnsupportedLaw(f"a mixture of {parts[0].name} along an axis: give its components as a list")
+    numbered = list(enumerate(parts))
+    return Distribution(
+        law.text(),
+        (*own, *(f"{i}.{name}" for i, part in numbered for name in part.parameters)),
+        support,
+        integer_parameters=frozenset(f"{i}.{n}" for i, part in numbered for n in part.integer_parameters),
+        fixed={f"{i}.{n}": value for i, part in numbered for n, value in part.fixed.items()},
+        parameter_ranks=(*own_ranks, *(rank + extra for part in parts for rank in part.ranks)),
+        atoms=support is Support.MIXED and law.name in ("Censored", "Hurdle"),
+    )
+
+
+def _bounded_support(law: Law, part: Distribution) -> Support:
+    if part.name not in WITH_CDF:
+        raise UnsupportedLaw(f"{law.name} of {part.name}, whose distribution function the scorer lacks")
+    if part.discrete:
+        return Support.NATURAL
+    if law.name == "Censored":
+        return Support.MIXED
+    lower = "lower" in law.bounds or part.support in _WITH_LOWER
+    upper = "upper" in law.bounds or part.support in _WITH_UPPER
+    return Support.INTERVAL if lower and upper else Support.ABOVE if lower else Support.BELOW
+
+
+def _hurdle_support(law: Law, part: Distribution) -> Support:
+    if part.support in (Support.NATURAL, Support.COUNT_TO):
+        return Support.NATURAL
+    if part.support is Support.POSITIVE:
+        return Support.MIXED
+    raise UnsupportedLaw(f"a hurdle of {part.name}, which is neither a count nor positive")
+
+
+def _mixture_support(law: Law, parts: list[Distribution]) -> Support:
+    if any(part.atoms for part in parts):
+        raise UnsupportedLaw("a mixture of distributions with point masses")
+    if len({part.discrete for part in parts}) > 1:
+        raise ValueError("a mixture of discrete and continuous distributions")
+    supports = {part.support for part in parts}
+    if parts[0].discrete:
+        return supports.pop() if supports == {Support.BINARY} else Support.NATURAL
+    return supports.pop() if len(supports) == 1 and supports <= _PLAIN else Support.MIXED

@@ -1,0 +1,107 @@
+"""One entry of the table of distributions, torch-free: names, order and kinds of parameters, support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Support(StrEnum):
+    """Where a draw lies, hence the transform to unconstrained space (PyMC's automatic choice)."""
+
+    REAL = "real"
+    """The whole line; no transform."""
+    POSITIVE = "positive"
+    """(0, inf); log."""
+    UNIT = "unit"
+    """(0, 1); logit."""
+    INTERVAL = "interval"
+    """Between two parameters, named by `Distribution.bounds`; scaled logit."""
+    NATURAL = "natural"
+    """0, 1, 2, ...; discrete, cannot be made unconstrained."""
+    COUNT_TO = "count_to"
+    """0, 1, ..., n, with n the parameter named by `Distribution.bounds[1]`; discrete."""
+    BINARY = "binary"
+    """0 or 1; discrete."""
+    ABOVE = "above"
+    """Above the parameter named by `Distribution.bounds[0]`; log of the distance."""
+    BELOW = "below"
+    """Below the parameter named by `Distribution.bounds[1]`; log of the distance."""
+    CIRCLE = "circle"
+    """An angle from -pi to pi; scaled logit (PyMC's coordinate wraps around, which has no proper prior)."""
+    MIXED = "mixed"
+    """Something else with a continuous part; only the response may follow it."""
+    POSITIVE_COUNT = "positive_count"
+    """1, 2, 3, ...; discrete."""
+    INTEGER_RANGE = "integer_range"
+    """The integers from one parameter to another, named by `Distribution.bounds`, both included; discrete."""
+    CATEGORIES = "categories"
+    """0, 1, ..., K - 1, with K the length of the last axis of the first parameter; discrete."""
+
+    POINT = "point"
+    """One integer; discrete."""
+
+
+DISCRETE_SUPPORTS = frozenset(
+    {
+        Support.NATURAL,
+        Support.COUNT_TO,
+        Support.BINARY,
+        Support.POSITIVE_COUNT,
+        Support.INTEGER_RANGE,
+        Support.CATEGORIES,
+        Support.POINT,
+    }
+)
+"""Supports with counting measure."""
+
+FINITE_SUPPORTS = frozenset({Support.COUNT_TO, Support.BINARY, Support.INTEGER_RANGE, Support.CATEGORIES})
+"""Discrete supports of finitely many values: a latent with one of them can be summed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One distribution of the graph language.
+
+    Attributes:
+        name: As PyMC spells it.
+        parameters: Names in the order of a random node's inputs.
+        support: Where its draws lie.
+        bounds: Names of the lower and upper parameter of an `INTERVAL` or `COUNT_TO` support (`None`: 0).
+        integer_parameters: Parameters that must be of an integer dtype: with a fractional value the
+            density would not sum to one.
+        fixed: Parameters that must be this constant. PyMC's op has them, its public constructor does not
+            offer them, and other values would contradict the support.
+        named: Parameters that renderings name, because PyMC's constructor takes others in their place.
+        event_rank: Axes of one draw (the last ones of a node's shape): 0 for a univariate distribution.
+        parameter_ranks: Axes of each parameter that belong to one draw (its last ones), in the order of
+            `parameters`; empty if all are 0. The axes before them broadcast over the axes before the event.
+        atoms: Whether single values have positive probability although the distribution is not discrete.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    support: Support
+    bounds: tuple[str | None, str | None] = (None, None)
+    integer_parameters: frozenset[str] = frozenset()
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    event_rank: int = 0
+    parameter_ranks: tuple[int, ...] = ()
+    atoms: bool = False
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the base measure is counting measure (else Lebesgue measure)."""
+        return self.support in DISCRETE_SUPPORTS
+
+    @property
+    def dtype(self) -> str:
+        """What a draw is stored as: `"int64"` if discrete, else `"float64"`."""
+        return "int64" if self.discrete else "float64"
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """`parameter_ranks`, one for every parameter."""
+        return self.parameter_ranks or (0,) * len(self.parameters)

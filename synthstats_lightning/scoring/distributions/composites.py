@@ -1,0 +1,42 @@
+"""The torch side of a random node's distribution, composite or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from synthstats_lightning.programs.laws import COMPOSITES, Law, read_law
+from synthstats_lightning.scoring.distributions.base import Distribution
+from synthstats_lightning.scoring.distributions.censored import censored
+from synthstats_lightning.scoring.distributions.dirac_delta import DIRAC_DELTA
+from synthstats_lightning.scoring.distributions.hurdle import hurdle
+from synthstats_lightning.scoring.distributions.mixture import mixture
+from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
+from synthstats_lightning.scoring.distributions.truncated import truncated
+
+
+def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
+    """What a random node follows; the counterpart of `programs.composites.distribution_of`.
+
+    Args:
+        attributes: Of a validated node.
+    """
+    if attributes["distribution"] not in COMPOSITES:
+        return DISTRIBUTIONS[attributes["distribution"]]
+    return of_law(read_law(attributes))
+
+
+@lru_cache(maxsize=4096)
+def of_law(law: Law) -> Distribution:
+    """The distribution of a law."""
+    if law.name == "DiracDelta":
+        return DIRAC_DELTA
+    if law.name not in COMPOSITES:
+        return DISTRIBUTIONS[law.name]
+    parts = [of_law(component) for component in law.components]
+    if law.name == "Truncated":
+        return truncated(law.text(), parts[0], law.bounds)
+    if law.name == "Censored":
+        return censored(law.text(), parts[0], law.bounds)
+    return hurdle(law.text(), parts[0]) if law.name == "Hurdle" else mixture(law.text(), parts)

@@ -1,0 +1,118 @@
+"""Probabilities of half lines, for truncation, censoring and rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import Distribution, Support
+from synthstats_lightning.scoring.special import log1mexp
+
+
+def log_cdf(
+    distribution: Distribution, value: Float[Tensor, "*value"], *parameters: Float[Tensor, ...]
+) -> Float[Tensor, "*shape"]:
+    """Log-probability of at most `value`, for any value.
+
+    Args:
+        distribution: One with a `log_cdf`.
+        value: Where; need not be in the support, nor whole for a discrete distribution.
+        parameters: Allowed ones.
+
+    Raises:
+        ValueError: If the distribution has none.
+    """
+    return _anywhere(distribution, distribution.log_cdf, value, parameters, -math.inf, 0.0)
+
+
+def log_survival(
+    distribution: Distribution, value: Float[Tensor, "*value"], *parameters: Float[Tensor, ...]
+) -> Float[Tensor, "*shape"]:
+    """Log-probability of more than `value`; arguments and errors as for `log_cdf`."""
+    return _anywhere(distribution, distribution.log_survival, value, parameters, 0.0, -math.inf)
+
+
+def log_interval(
+    distribution: Distribution,
+    lower: Float[Tensor, "*lower"] | None,
+    upper: Float[Tensor, "*upper"] | None,
+    *parameters: Float[Tensor, ...],
+) -> Float[Tensor, "*shape"]:
+    """Log-probability of more than `lower` and at most `upper`, from the tail where the digits are.
+
+    Args:
+        distribution: One with `log_cdf` and `log_survival`.
+        lower: Excluded lower end, `None` for none.
+        upper: Included upper end, `None` for none; above `lower`.
+        parameters: Allowed ones.
+    """
+    if lower is None:
+        if upper is None:
+            return torch.zeros((), dtype=torch.float64)
+        return log_cdf(distribution, upper, *parameters)
+    if upper is None:
+        return log_survival(distribution, lower, *parameters)
+    low, high = log_cdf(distribution, lower, *parameters), log_cdf(distribution, upper, *parameters)
+    above_low = log_survival(distribution, lower, *parameters)
+    above_high = log_survival(distribution, upper, *parameters)
+    from_below = high < above_low
+    larger = torch.where(from_below, high, above_low)
+    smaller = torch.where(from_below, low, above_high)
+    return log_difference(larger, smaller)
+
+
+def log_difference(larger: Float[Tensor, "*shape"], smaller: Float[Tensor, "*shape"]) -> Tensor:
+    """`log(exp(larger) - exp(smaller))`, -inf where that is not positive, with finite gradients."""
+    positive = larger > smaller
+    none_below = smaller == -math.inf
+    plain = positive & none_below
+    both = positive & ~none_below
+    step = torch.where(both, smaller, -1.0) - torch.where(both, larger, 0.0)
+    result = torch.where(both, larger, 0.0) + log1mexp(step)
+    return torch.where(plain, larger, torch.where(both, result, -math.inf))
+
+
+def _anywhere(
+    distribution: Distribution,
+    function: Callable[..., Tensor] | None,
+    value: Tensor,
+    parameters: tuple[Tensor, ...],
+    below: float,
+    above: float,
+) -> Tensor:
+    """A function that is defined inside the support, continued by constants below and above it."""
+    if function is None:
+        raise ValueError(f"the distribution function of {distribution.name} is not known")
+    if distribution.discrete:
+        value = torch.floor(value)
+    under, over = _outside(distribution, value, parameters)
+    outside = over if under is None else under if over is None else under | over
+    if outside is None:
+        return function(value, *parameters)
+    result = function(torch.where(outside, distribution.anchor, value), *parameters)
+    if under is not None:
+        result = torch.where(under, below, result)
+    return result if over is None else torch.where(over, above, result)
+
+
+def _outside(
+    distribution: Distribution, value: Tensor, parameters: tuple[Tensor, ...]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Where values lie below and above the support, where its functions do not look themselves."""
+    if distribution.support is Support.POSITIVE:
+        return value <= 0, value == math.inf
+    if distribution.support is Support.UNIT:
+        return value <= 0, value >= 1
+    if distribution.support is Support.REAL:
+        return value == -math.inf, value == math.inf
+    if distribution.name in ("Binomial", "BinomialLogit"):
+        return value < 0, value >= parameters[0]
+    if distribution.name in ("Bernoulli", "BernoulliLogit"):
+        return value < 0, value >= 1
+    if distribution.discrete and distribution.name != "DiscreteUniform":
+        return value < (1 if distribution.name == "Geometric" else 0), None
+    return None, None

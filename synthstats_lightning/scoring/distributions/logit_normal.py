@@ -1,0 +1,57 @@
+"""Logit-normal distribution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, open_unit
+from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
+from synthstats_lightning.scoring.distributions.sampling import standard_normal
+from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, log_ndtr
+
+
+def _statistics(value: Tensor, interior: bool) -> Statistics:
+    return (torch.log(value) - torch.log1p(-value),)
+
+
+def _log_base(value: Tensor) -> Tensor:
+    return -torch.log(value) - torch.log1p(-value)
+
+
+def _log_normaliser(mu: Tensor, sigma: Tensor) -> Tensor:
+    return torch.log(sigma) + HALF_LOG_TWO_PI
+
+
+def _log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, sigma: Tensor) -> Tensor:
+    z = (statistics[0] - mu) / sigma
+    return torch.addcmul(offset, z, z, value=-0.5)
+
+
+def _log_cdf(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    return log_ndtr((_statistics(value, True)[0] - mu) / sigma)
+
+
+def _log_survival(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    return log_ndtr((mu - _statistics(value, True)[0]) / sigma)
+
+
+def _sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigma: Tensor) -> Tensor:
+    return torch.sigmoid(mu + sigma * standard_normal(generator, shape))
+
+
+LOGIT_NORMAL = Distribution(
+    name="LogitNormal",
+    constraints=(REAL, POSITIVE),
+    support=Support.UNIT,
+    inside=open_unit,
+    log_normaliser=_log_normaliser,
+    log_kernel=_log_kernel,
+    sample=_sample,
+    statistics=_statistics,
+    log_base=_log_base,
+    anchor=0.5,
+    log_cdf=_log_cdf,
+    log_survival=_log_survival,
+)
+"""Inverse logit of a normal with mean `mu` and standard deviation `sigma`."""

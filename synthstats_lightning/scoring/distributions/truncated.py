@@ -1,0 +1,143 @@
+"""A distribution between bounds, normalised by the probability of lying there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import Distribution, Edges, Statistics, Support
+from synthstats_lightning.scoring.distributions.constraints import REAL
+from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
+from synthstats_lightning.scoring.distributions.sampling import standard_uniform
+
+BISECTIONS = 64
+"""Halvings of an interval of draws: to the last digits of a float64."""
+WIDEST = 1e150
+"""Ends of the search for a draw from an unbounded distribution."""
+
+
+def truncated(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distribution:
+    """A distribution given that its value lies between bounds, both included.
+
+    Args:
+        name: Of the result.
+        base: One with a distribution function.
+        bounds: Which of `"lower"` and `"upper"` come before the base's parameters.
+    """
+    count = len(bounds)
+
+    def split(parameters: tuple[Tensor, ...]) -> tuple[Tensor | None, Tensor | None, tuple[Tensor, ...]]:
+        lower = parameters[0] if "lower" in bounds else None
+        upper = parameters[count - 1] if "upper" in bounds else None
+        return lower, upper, parameters[count:]
+
+    def excluded(lower: Tensor | None) -> Tensor | None:
+        """The largest value that the lower bound leaves out."""
+        return torch.ceil(lower) - 1.0 if base.discrete and lower is not None else lower
+
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        holds = base.inside(value, *rest)
+        holds = holds if lower is None else holds & (value >= lower)
+        return holds if upper is None else holds & (value <= upper)
+
+    def log_normaliser(*parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        mass = log_interval(base, excluded(lower), upper, *rest)
+        impossible = mass == -math.inf
+        own = base.log_normaliser(*rest)
+        total = torch.where(impossible, math.inf, mass)
+        return total if own is None else total + own
+
+    def log_kernel(offset: Tensor, statistics: Statistics, *parameters: Tensor) -> Tensor:
+        return base.log_kernel(offset, statistics, *parameters[count:])
+
+    def find_edges(*parameters: Tensor) -> Edges:
+        lower, upper, rest = split(parameters)
+        low, high = _own_edges(base, rest)
+        return _tighter(lower, low, torch.maximum), _tighter(upper, high, torch.minimum)
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        low, high = (excluded(lower), upper) if base.discrete else find_edges(*parameters)
+        return _invert(base, standard_uniform(generator, shape), low, high, rest)
+
+    ends = tuple(range(count))
+    return Distribution(
+        name=name,
+        constraints=(*(REAL for _ in bounds), *base.constraints),
+        support=Support.DISCRETE if base.discrete else _support(base, bounds),
+        inside=inside,
+        log_normaliser=log_normaliser,
+        log_kernel=log_kernel,
+        sample=sample,
+        statistics=base.statistics,
+        log_base=base.log_base,
+        support_parameters=(*ends, *(count + i for i in base.support_parameters)),
+        anchor=base.anchor,
+        find_edges=find_edges,
+    )
+
+
+def _support(base: Distribution, bounds: tuple[str, ...]) -> Support:
+    with_lower = (Support.POSITIVE, Support.UNIT, Support.INTERVAL, Support.ABOVE)
+    with_upper = (Support.UNIT, Support.INTERVAL, Support.BELOW)
+    lower = "lower" in bounds or base.support in with_lower
+    upper = "upper" in bounds or base.support in with_upper
+    return Support.INTERVAL if lower and upper else Support.ABOVE if lower else Support.BELOW
+
+
+def _own_edges(base: Distribution, parameters: tuple[Tensor, ...]) -> Edges:
+    zero, one = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+    if base.support is Support.POSITIVE:
+        return zero, None
+    if base.support is Support.UNIT:
+        return zero, one
+    return (None, None) if base.support is Support.REAL else base.edges(*parameters)
+
+
+def _tighter(
+    first: Tensor | None, second: Tensor | None, choose: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return choose(first, second)
+
+
+def _invert(
+    base: Distribution,
+    u: Tensor,
+    low: Tensor | None,
+    high: Tensor | None,
+    parameters: tuple[Tensor, ...],
+) -> Tensor:
+    """The values above `low`, up to `high`, with the share `u` of the probability between them below."""
+    start = torch.full_like(u, -WIDEST) if low is None else low.clamp(-WIDEST, WIDEST).expand(u.shape)
+    stop = torch.full_like(u, WIDEST) if high is None else high.clamp(-WIDEST, WIDEST).expand(u.shape)
+    below = log_cdf(base, start, *parameters), log_cdf(base, stop, *parameters)
+    above = log_survival(base, start, *parameters), log_survival(base, stop, *parameters)
+    from_below = below[1] < above[0]
+    cdf = below[1] + torch.log(u + (1.0 - u) * torch.exp(below[0] - below[1]))
+    survival = above[0] + torch.log((1.0 - u) + u * torch.exp(above[1] - above[0]))
+    first, last = _compressed(start), _compressed(stop)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (first + last)
+        x = torch.sinh(middle)
+        low_side = torch.where(
+            from_below, log_cdf(base, x, *parameters) < cdf, log_survival(base, x, *parameters) > survival
+        )
+        first = torch.where(low_side, middle, first)
+        last = torch.where(low_side, last, middle)
+    found = torch.sinh(last)
+    if base.discrete:
+        return torch.minimum(torch.round(found), stop)
+    return torch.minimum(torch.maximum(found, start), stop)
+
+
+def _compressed(x: Tensor) -> Tensor:
+    """`asinh(x)`, odd to the last digit."""
+    size = x.abs()
+    return torch.sign(x) * torch.log(size + torch.hypot(size, torch.ones_like(size)))

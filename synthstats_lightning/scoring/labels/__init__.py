@@ -1,0 +1,1 @@
+"""Finite discrete parameters, summed out of a density exactly."""

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+from concurrent.futures import Future
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from synthstats_lightning import GFlowNetModule
+from synthstats_lightning.callbacks import LogZDiagnostics, ProgramScoring
+from synthstats_lightning.callbacks.sample_scorer import PendingProgram
+from synthstats_lightning.policy import SamplingSettings
+
+
+class StubScorer:
+    """Two tasks whose programs wait for the test to score them; the record is the log reward itself."""
+
+    def __init__(self):
+        self.tasks = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
+        self.calls = []
+        self.futures = []
+
+    def sample(self, trainer, module, num_samples, settings, stream):
+        self.calls.append((num_samples, settings, stream))
+        self.futures = [Future() for _ in range(2 * num_samples)]
+        return [
+            PendingProgram(number % 2, "", (), -1.0 - number // 2, 0.0, future)
+            for number, future in enumerate(self.futures)
+        ]
+
+    def record(self, program):
+        return SimpleNamespace(log_reward=program.score.result(), log_prob=program.log_prob)
+
+
+@pytest.fixture
+def stage(monkeypatch):
+    module = GFlowNetModule(tasks=["a", "b"], seed=0, sampling=SamplingSettings(temperature=2.0))
+    with torch.no_grad():
+        module.log_z.value.copy_(torch.tensor([5.0, -3.0]))
+    logged = {}
+    monkeypatch.setattr(module, "log", lambda name, value, **_: logged.update({name: value}))
+    scoring = ProgramScoring()
+    scorer = StubScorer()
+    monkeypatch.setattr(ProgramScoring, "scorer", property(lambda self: scorer))
+    trainer = mock.MagicMock(spec=Trainer)
+    trainer.callbacks, trainer.global_step = [scoring], 0
+    return SimpleNamespace(module=module, logged=logged, scoring=scoring, scorer=scorer, trainer=trainer)
+
+
+def step(stage, callback, number):
+    stage.trainer.global_step = number
+    callback.on_train_batch_end(stage.trainer, stage.module, None, None, 0)
+
+
+def test_logs_the_estimate_when_the_last_score_is_there(stage):
+    callback = LogZDiagnostics(every_n_steps=10, num_programs=2)
+    step(stage, callback, 9)
+    assert not stage.scorer.calls
+    step(stage, callback, 10)
+    (number, settings, stream) = stage.scorer.calls[0]
+    assert number == 2
+    assert settings.temperature == 1.0
+    assert stream > 2**42
+    # of each task, programs of log π -1 and -2; weights R / π = 3 and 1
+    for future, value in zip(stage.scorer.futures[:3], (math.log(3) - 1, math.log(3) - 1, -2.0), strict=True):
+        future.set_result(value)
+    step(stage, callback, 11)
+    assert not stage.logged
+    with torch.no_grad():
+        stage.module.log_z.value.add_(100.0)  # training goes on
+    stage.scorer.futures[3].set_result(-2.0)
+    step(stage, callback, 20)
+    assert len(stage.scorer.calls) == 1
+    for task, learned in (("a", 5.0), ("b", -3.0)):
+        assert stage.logged[f"log_z/importance/{task}"] == pytest.approx(math.log(2))
+        assert stage.logged[f"log_z/gap/{task}"] == pytest.approx(learned - math.log(2))
+        assert stage.logged[f"log_z/effective_sample_size/{task}"] == pytest.approx(16 / 10)
+        assert stage.logged[f"log_z/importance_se/{task}"] == pytest.approx(0.5)
+    step(stage, callback, 30)
+    assert len(stage.scorer.calls) == 2
+
+
+def test_refuses_what_makes_no_estimate(stage):
+    with pytest.raises(ValueError, match="every_n_steps must be at least 1, got 0"):
+        LogZDiagnostics(0)
+    with pytest.raises(ValueError, match="num_programs must be at least 2, got 1"):
+        LogZDiagnostics(num_programs=1)
+    stage.trainer.callbacks = []
+    with pytest.raises(TypeError, match="needs a GFlowNetModule and a ProgramScoring"):
+        step(stage, LogZDiagnostics(), 0)

@@ -1,0 +1,102 @@
+"""Programs as people write them, from file to score; the whole set is `benchmarks/scoring_real.py`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.sandbox import Sandbox
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "scoring_real.py"
+FAST = [
+    "beetles_dose_response",
+    "disasters_smooth_change",
+    "dugongs_asymptotic",
+    "dugongs_gompertz",
+    "dugongs_log_age",
+    "enzyme_by_treatment",
+    "exam_logistic",
+    "fishing_hurdle",
+    "fishing_zero_inflated",
+    "geyser_labels",
+    "growth_logistic",
+    "outliers_labelled",
+    "peregrines_breeding_share",
+    "peregrines_negative_binomial",
+    "schools_centred",
+    "schools_non_centred",
+    "surgical_beta_binomial",
+    "surgical_logit_normal",
+]
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Iterator[ModuleType]:
+    specification = importlib.util.spec_from_file_location("scoring_real", BENCHMARK)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["scoring_real"] = module
+    specification.loader.exec_module(module)
+    yield module
+    del sys.modules["scoring_real"]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as found:
+        yield found
+
+
+def test_there_are_forty_in_three_forms(benchmark: ModuleType) -> None:
+    sources = [path.read_text() for path in sorted(benchmark.PROGRAMS.glob("*.py"))]
+    assert len(sources) == 40
+    functions = [any(f"def {name}(" in source for name in ("model", "build")) for source in sources]
+    boxing = ["def gen_model(" in source for source in sources]
+    assert sum(functions) >= 8
+    assert sum(boxing) >= 6
+    assert 40 - sum(functions) - sum(boxing) >= 10
+    for path in benchmark.PROGRAMS.glob("*.py"):
+        benchmark.read_program(path)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_program_scores(name: str, benchmark: ModuleType, sandbox: Sandbox) -> None:
+    score = benchmark.run(sandbox, benchmark.PROGRAMS / f"{name}.py").score
+    assert score.scored, score.message
+    assert score.evidence_se < 0.25
+    # leave-one-out predicts more easily than from the prior alone
+    assert score.elpd > score.evidence - 5
+
+
+def test_switch_point_has_its_closed_form(benchmark: ModuleType, sandbox: Sandbox) -> None:
+    """Exponential priors are conjugate to Poisson counts, given the switch point."""
+    path = benchmark.PROGRAMS / "disasters_switchpoint.py"
+    score = benchmark.run(sandbox, path).score
+    _, task = benchmark.read_program(path)
+    year, count = task.covariates["year"], task.data["count"]
+
+    def segment(y: np.ndarray) -> float:
+        return float(gammaln(1 + y.sum()) - (1 + y.sum()) * np.log(1 + len(y)) - gammaln(y + 1).sum())
+
+    switches = np.arange(year.min(), year.max() + 1)
+    parts = [segment(count[year <= s]) + segment(count[year > s]) for s in switches]
+    assert score.evidence == pytest.approx(logsumexp(parts) - np.log(len(switches)), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("birds_n_mixture", "infinitely many"), ("radon_soft_constraint", "pm.Potential")]
+)
+def test_the_others_say_why(name: str, reason: str, benchmark: ModuleType, sandbox: Sandbox) -> None:
+    result = benchmark.run(sandbox, benchmark.PROGRAMS / f"{name}.py")
+    assert result.score.failure is FailureCategory.UNSUPPORTED
+    assert reason in result.score.message
+    assert result.explained
