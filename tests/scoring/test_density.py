@@ -127,7 +127,8 @@ def test_discrete_parameters_are_refused() -> None:
     b = Builder()
     count = b.random("Poisson", "changes", 2.0)
     b.random("Normal", "y", count, 1.0, shape=(2,))
-    with pytest.raises(ProgramFailure, match=r"changes: a discrete latent \(Poisson\) .* infinitely many values") as failure:
+    refusal = r"changes: a discrete latent \(Poisson\) .* infinitely many values"
+    with pytest.raises(ProgramFailure, match=refusal) as failure:
         b.density({}, np.zeros(2))
     assert failure.value.category == FailureCategory.UNSUPPORTED
 
