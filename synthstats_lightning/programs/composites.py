@@ -14,7 +14,7 @@ from typing import Any
 
 from synthstats_lightning.programs.distribution import Distribution, Support
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
-from synthstats_lightning.programs.laws import BOUNDED, COMPOSITES, Law, read_law
+from synthstats_lightning.programs.laws import BOUNDED, COMPOSITES, VECTORS, Law, read_law
 
 DIRAC_DELTA = Distribution("DiracDelta", ("c",), Support.POINT, integer_parameters=frozenset({"c"}))
 """All mass on one integer; only as a component of a mixture."""
@@ -96,6 +96,8 @@ def entry_of(law: Law) -> Distribution:
     for part in parts:
         if part.event_rank:
             raise UnsupportedLaw(f"{law.name} of the multivariate {part.name}")
+    if law.name in VECTORS:
+        return _vector(law, parts)
     if law.name in BOUNDED:
         support = _bounded_support(law, parts[0])
         own, own_ranks = law.bounds, (0,) * len(law.bounds)
@@ -108,6 +110,13 @@ def entry_of(law: Law) -> Distribution:
     extra = int(law.name == "Mixture" and len(parts) == 1)
     if extra and any(parts[0].ranks):
         raise UnsupportedLaw(f"a mixture of {parts[0].name} along an axis: give its components as a list")
+    ranks = (*own_ranks, *(rank + extra for part in parts for rank in part.ranks))
+    return _made(law, parts, support, own, ranks)
+
+
+def _made(
+    law: Law, parts: list[Distribution], support: Support, own: tuple[str, ...], ranks: tuple[int, ...]
+) -> Distribution:
     numbered = list(enumerate(parts))
     return Distribution(
         law.text(),
@@ -115,9 +124,27 @@ def entry_of(law: Law) -> Distribution:
         support,
         integer_parameters=frozenset(f"{i}.{n}" for i, part in numbered for n in part.integer_parameters),
         fixed={f"{i}.{n}": value for i, part in numbered for n, value in part.fixed.items()},
-        parameter_ranks=(*own_ranks, *(rank + extra for part in parts for rank in part.ranks)),
+        event_rank=int(law.name in VECTORS),
+        parameter_ranks=ranks,
         atoms=support is Support.MIXED and law.name in ("Censored", "Hurdle"),
     )
+
+
+def _vector(law: Law, parts: list[Distribution]) -> Distribution:
+    """Vectors made of univariate parts, whose parameters have an axis along the vector where it varies."""
+    wanted = Support.POSITIVE if law.name == "LKJCholeskyCov" else Support.REAL
+    for part in parts:
+        if part.support is not wanted or any(part.ranks):
+            raise UnsupportedLaw(f"{law.name} of {part.name}, whose support is not {wanted.value}")
+    along = [rank + 1 for part in parts for rank in part.ranks]
+    if law.name == "RandomWalk":
+        start = len(parts[0].parameters)
+        return _made(law, parts, Support.REAL, (), (*(0,) * start, *along[start:]))
+    if law.name == "AR":
+        return _made(law, parts, Support.REAL, ("constant", "rho", "sigma"), (0, 1, 0, *along))
+    if law.name == "Ordered":
+        return _made(law, parts, Support.ORDERED, (), tuple(along))
+    return _made(law, parts, Support.CHOLESKY, ("eta",), (0, *along))
 
 
 def _bounded_support(law: Law, part: Distribution) -> Support:

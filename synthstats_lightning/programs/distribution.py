@@ -41,6 +41,16 @@ class Support(StrEnum):
 
     POINT = "point"
     """One integer; discrete."""
+    SIMPLEX = "simplex"
+    """Vectors of positive numbers that sum to one; PyMC's simplex transform."""
+    ORDERED = "ordered"
+    """Vectors of increasing numbers; the first, and the logs of the steps."""
+    ZERO_SUM = "zero_sum"
+    """Vectors that sum to zero; an orthogonal map."""
+    CHOLESKY = "cholesky"
+    """Packed lower triangles, row by row, with a positive diagonal; log of the diagonal."""
+    COUNT_VECTOR = "count_vector"
+    """Vectors of counts; discrete."""
 
 
 DISCRETE_SUPPORTS = frozenset(
@@ -52,6 +62,7 @@ DISCRETE_SUPPORTS = frozenset(
         Support.INTEGER_RANGE,
         Support.CATEGORIES,
         Support.POINT,
+        Support.COUNT_VECTOR,
     }
 )
 """Supports with counting measure."""
@@ -78,6 +89,7 @@ class Distribution:
         parameter_ranks: Axes of each parameter that belong to one draw (its last ones), in the order of
             `parameters`; empty if all are 0. The axes before them broadcast over the axes before the event.
         atoms: Whether single values have positive probability although the distribution is not discrete.
+        event_from: Names of parameters whose last axis is as long as the last axis of a draw.
     """
 
     name: str
@@ -90,6 +102,7 @@ class Distribution:
     event_rank: int = 0
     parameter_ranks: tuple[int, ...] = ()
     atoms: bool = False
+    event_from: tuple[str, ...] = ()
 
     @property
     def discrete(self) -> bool:

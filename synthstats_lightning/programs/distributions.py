@@ -75,6 +75,25 @@ _ENTRIES = (
         integer_parameters=frozenset({"good", "bad", "n"}),
         named=frozenset({"good", "bad", "n"}),
     ),
+    Distribution(
+        "MvNormal",
+        ("mu", "cov"),
+        Support.REAL,
+        event_rank=1,
+        parameter_ranks=(1, 2),
+        event_from=("mu", "cov"),
+    ),
+    Distribution(
+        "MvStudentT",
+        ("nu", "mu", "scale"),
+        Support.REAL,
+        event_rank=1,
+        parameter_ranks=(0, 1, 2),
+        event_from=("mu", "scale"),
+        named=frozenset({"scale"}),
+    ),
+    Distribution("Dirichlet", ("a",), Support.SIMPLEX, event_rank=1, parameter_ranks=(1,), event_from=("a",)),
+    Distribution("ZeroSumNormal", ("sigma",), Support.ZERO_SUM, event_rank=1),
 )
 
 DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})

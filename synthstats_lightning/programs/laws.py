@@ -8,7 +8,9 @@ from typing import Any
 
 BOUNDED = ("Truncated", "Censored")
 """Composites of one component between bounds."""
-COMPOSITES = frozenset({"Mixture", "Hurdle", *BOUNDED})
+VECTORS = {"RandomWalk": 2, "AR": 1, "Ordered": 1, "LKJCholeskyCov": 1}
+"""Composites whose draws are vectors, with the number of their components."""
+COMPOSITES = frozenset({"Mixture", "Hurdle", *BOUNDED, *VECTORS})
 """Distributions that have components."""
 MAX_COMPONENTS = 32
 """Most components of a mixture that are given as a list."""
@@ -23,7 +25,9 @@ class Law:
     Attributes:
         name: Of the table, `"DiracDelta"`, or one of `COMPOSITES`.
         components: Laws of the parts, empty unless composite. A mixture with one component has that one for
-            each entry along the last axis of its parameters.
+            each entry along the last axis of its parameters. Those of a random walk are its start and its
+            steps, of an autoregression its first values, of `Ordered` what is put in order, of
+            `LKJCholeskyCov` the standard deviations.
         bounds: Which of `"lower"` and `"upper"` a truncated or censored law has.
     """
 
@@ -76,9 +80,9 @@ def read_law(attributes: Mapping[str, Any], depth: int = 0) -> Law:
     if name in BOUNDED and (not isinstance(bounds, list | tuple) or tuple(bounds) not in _BOUNDS):
         raise ValueError(f"bounds of {name} are not one of {[list(names) for names in _BOUNDS]}")
     parts = attributes["components"]
-    most = MAX_COMPONENTS if name == "Mixture" else 1
-    if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= most:
-        raise ValueError(f"components of {name} are not a list of 1 to {most}")
+    least, most = (1, MAX_COMPONENTS) if name == "Mixture" else (VECTORS.get(name, 1),) * 2
+    if not isinstance(parts, list | tuple) or not least <= len(parts) <= most:
+        raise ValueError(f"components of {name} are not a list of {least} to {most}")
     return Law(name, tuple(_component(name, part, depth) for part in parts), tuple(bounds))
 
 

@@ -11,7 +11,9 @@ from synthstats_lightning.programs.constants import constant_array
 from synthstats_lightning.programs.distribution import Distribution
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import Node
+from synthstats_lightning.programs.laws import VECTORS
 from synthstats_lightning.programs.shapes import Shape, broadcast
+from synthstats_lightning.programs.vectors import check_vector
 
 
 @runtime_checkable
@@ -42,6 +44,10 @@ def check_parameter_shapes(distribution: Distribution, shape: Shape, parameters:
             raise ValueError(f"{name} of {distribution.name} needs at least {rank} axes")
         if 0 in own[len(own) - rank :]:
             raise ValueError(f"{name} of {distribution.name} has no elements")
+        if name in distribution.event_from and own[-1] not in (1, shape[-1]):
+            raise ValueError(f"{name} of {distribution.name} is not as long as a draw")
+        if rank == 2 and own[-1] != own[-2]:
+            raise ValueError(f"{name} of {distribution.name} is not square")
         found.append(own[: len(own) - rank])
     if broadcast(found) != batch:
         raise ValueError(f"parameters of {distribution.name} do not broadcast to its shape")
@@ -71,6 +77,8 @@ def check_parameters(
         _check_weights(law, distribution, inputs, read)
     elif name == "Interpolated":
         _check_points(inputs, read)
+    elif name in VECTORS:
+        check_vector(law, inputs, read.nodes, read.shapes)
     for index, parameter in enumerate(distribution.parameters):
         node = read.nodes[inputs[index]]
         if parameter.split(".")[-1] == "c" and _is_dirac(law, parameter):

@@ -127,7 +127,9 @@ def _law(law: Law, inputs: list[_Text]) -> str:
         bounds = [f"{name}={inputs.pop(0).text}" for name in law.bounds]
         shown = [_law(law.components[0], inputs), *bounds]
     else:
-        shown = [inputs.pop(0).text, *(_law(component, inputs) for component in law.components)]
+        own = [name for name in entry_of(law).parameters if "." not in name]
+        shown = [inputs.pop(0).text for _ in own]
+        shown += [_law(component, inputs) for component in law.components]
     return f"{law.name}({', '.join(shown)})"
 
 

@@ -160,7 +160,7 @@ class _Builder:
             raise ValueError("a random variable without elements")
         check_parameter_shapes(distribution, shape, [self.shapes[i] for i in inputs])
         self._check_parameters(distribution, inputs)
-        check_parameters(law, distribution, inputs, self)
+        check_parameters({**law, "shape": shape}, distribution, inputs, self)
         attributes = {**law, "name": self._name(entry["name"]), "shape": list(shape)}
         return Node("random", inputs, attributes), shape, distribution.dtype
 

@@ -15,6 +15,7 @@ from synthstats_lightning.sandbox.builder import Entry, GraphBuilder, write
 from synthstats_lightning.sandbox.expressions import Array, Expression
 from synthstats_lightning.sandbox.extraction_composites import random_part, without_padding
 from synthstats_lightning.sandbox.extraction_operations import CHECKS, HANDLERS, operation_name
+from synthstats_lightning.sandbox.extraction_vectors import ordered_part
 from synthstats_lightning.sandbox.response import sentinel
 
 
@@ -144,6 +145,8 @@ class Extraction:
             name = adapter.distribution_name(variable.owner.op) or adapter.display_name(variable.owner.op)
             unsupported(f"a {name} that is not a variable of the model (made by .dist())")
         part = random_part(self, variable)
+        if adapter.is_ordered(self._model, variable):
+            part = ordered_part(self, part)
         entries = without_padding(self, part.law, part.entries, part.shape)
         return self.builder.random(part.law.attributes(), entries, str(variable.name), part.shape)
 

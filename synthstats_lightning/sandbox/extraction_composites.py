@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from synthstats_lightning.programs.composites import UnsupportedLaw, entry_of
 from synthstats_lightning.programs.distribution import Distribution
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.programs.laws import Law
+from synthstats_lightning.programs.laws import VECTORS, Law
 from synthstats_lightning.programs.shapes import Shape, broadcast
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, Walk
 from synthstats_lightning.sandbox.extraction_operations import unpadded
+from synthstats_lightning.sandbox.extraction_vectors import Part, event_shape, vector_part, zero_sum_part
 
 _LARGEST = float(np.finfo(np.float64).max)
 _SELECTING = frozenset(
     {"switch", "identity", "cast", "broadcast_to", "transpose", "reshape", "index", "take"}
 )
-
-
-class Part(NamedTuple):
-    """A random variable of the model, or a component of one.
-
-    Attributes:
-        law: What it follows.
-        entries: Parameters in the order of the law's entry.
-        shape: Its shape, or what its parameters make of it.
-    """
-
-    law: Law
-    entries: list[Entry]
-    shape: Shape
 
 
 def random_part(walk: Walk, variable: Any) -> Part:
@@ -48,6 +35,8 @@ def random_part(walk: Walk, variable: Any) -> Part:
     composite = adapter.composite(variable)
     if composite is None:
         return _plain(walk, variable)
+    if composite.kind in VECTORS:
+        return vector_part(walk, composite, [random_part(walk, part) for part in composite.components])
     if composite.kind == "Hurdle":
         return _hurdle(walk, composite)
     if composite.kind == "Mixture":
@@ -103,6 +92,8 @@ def _plain(walk: Walk, variable: Any) -> Part:
     size, parameters = adapter.random_inputs(variable)
     law = Law(name)
     entry = entry_of_law(law)
+    if name == "ZeroSumNormal":
+        return zero_sum_part(walk, variable)
     entries = [walk.entry(part) for part in parameters]
     shapes = [
         found.shape[: len(found.shape) - rank] for found, rank in zip(entries, entry.ranks, strict=True)
@@ -115,7 +106,7 @@ def _plain(walk: Walk, variable: Any) -> Part:
                 f"the parameters of {variable.name or name!r} have shape {batch}, it has shape {wanted}"
             )
         batch = wanted
-    return Part(law, entries, batch)
+    return Part(law, entries, (*batch, *event_shape(entry, entries, variable)))
 
 
 def _dirac_delta(walk: Walk, variable: Any) -> Part:

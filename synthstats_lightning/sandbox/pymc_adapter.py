@@ -36,14 +36,18 @@ class Composite(NamedTuple):
     """A random variable that is made of others.
 
     Attributes:
-        kind: `"Mixture"`, `"Hurdle"`, `"Truncated"` or `"Censored"`.
-        own: The weights of a mixture or hurdle; lower and upper bound of the others.
+        kind: `"Mixture"`, `"Hurdle"`, `"Truncated"`, `"Censored"`, `"RandomWalk"`, `"AR"` or
+            `"LKJCholeskyCov"`.
+        own: The weights of a mixture or hurdle; lower and upper bound; steps of a random walk; coefficients,
+            scale and steps of an autoregression; rows and eta of a Cholesky factor.
         components: The random variables it is made of.
+        constant: Whether the first coefficient of an autoregression is its constant term.
     """
 
     kind: str
     own: tuple[Any, ...]
     components: tuple[Any, ...]
+    constant: bool = False
 
 
 def composite(variable: Any) -> Composite | None:
@@ -62,6 +66,15 @@ def composite(variable: Any) -> Composite | None:
         *inputs, lower, upper = node.inputs
         component = node.op.base_rv_op.make_node(*inputs).default_output()
         return Composite("Truncated", (lower, upper), (component,))
+    if kind == "RandomWalkRV":
+        start, step, steps = node.inputs
+        return Composite("RandomWalk", (steps,), (start, step))
+    if kind == "AutoRegressiveRV":
+        rho, sigma, start, steps, _ = node.inputs
+        return Composite("AR", (rho, sigma, steps), (start,), node.op.constant_term)
+    if kind == "_LKJCholeskyCovRV":
+        _, rows, eta, deviation = node.inputs
+        return Composite("LKJCholeskyCov", (rows, eta), (deviation,))
     if kind == "TruncatedNormalRV":
         size, (mu, sigma, lower, upper) = random_inputs(variable)
         normal = pymc.Normal.rv_op(mu, sigma, size=size)
@@ -224,7 +237,17 @@ def foreign_transform(model: Any, variable: Any) -> str | None:
     if transform is None:
         return None
     default = transforms._default_transform(variable.owner.op, variable)
+    if default is None and is_ordered(model, variable):
+        return None
     same = {type(default).__name__}
     if same & {"LogTransform", "LogExpM1"}:
         same |= {"LogTransform", "LogExpM1"}
     return None if type(transform).__name__ in same else type(transform).__name__
+
+
+def is_ordered(model: Any, variable: Any) -> bool:
+    """Whether a free variable's entries along its last axis are put in increasing order."""
+    transform = model.rvs_to_transforms.get(variable)
+    if type(transform).__name__ != "Ordered":
+        return False
+    return bool(variable.ndim) and transform.ascending and not transform.positive

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.compilation import Compiled
 from synthstats_lightning.scoring.distributions import distribution_of
-from synthstats_lightning.scoring.distributions.base import over_core
+from synthstats_lightning.scoring.distributions.base import over_core, over_event
 from synthstats_lightning.scoring.expressions import Bounds
 from synthstats_lightning.scoring.layout import BY_STEP, Parameter, Transform, unconstrain
 from synthstats_lightning.scoring.structural import core_view, pad
@@ -41,10 +41,10 @@ def sample_prior(compiled: Compiled, n: int, generator: torch.Generator) -> Floa
             inputs = _inputs(compiled, index, parameter.distribution.ranks)
             term = Term(parameter.distribution, inputs)
             hyperparameters, _ = term.allowed_parameters(values)
-            shape = (n, *pad(parameter.shape, compiled.rank))
+            shape = (n, *core_view(parameter.shape, parameter.distribution.event_rank, compiled.rank))
             draws = parameter.distribution.sample(generator, shape, *hyperparameters)
             draws = draws.nan_to_num(nan=0.0, posinf=LARGEST, neginf=-LARGEST).clamp(-LARGEST, LARGEST)
-            values[index] = draws
+            values[index] = draws.reshape(n, *pad(parameter.shape, compiled.rank))
             u = _unconstrained(parameter, draws, hyperparameters)
             theta[:, parameter.start : parameter.stop] = u.reshape(n, -1)
         elif index in discrete:
@@ -68,7 +68,7 @@ def sample_response(
     """
     term = compiled.response_term
     distribution = term.distribution
-    shape = (n, *pad((compiled.num_observations,), compiled.rank))
+    shape = (n, *core_view((compiled.num_observations,), distribution.event_rank, compiled.rank))
     parameters = list(term.parameters(values))
     allowed = torch.ones((), dtype=torch.bool)
     for index, constraint in enumerate(distribution.constraints):
@@ -80,6 +80,7 @@ def sample_response(
         allowed = allowed & over_core(holds, distribution.ranks[index])
         parameters[index] = torch.where(holds, parameter, constraint.fill)
     draws = distribution.sample(generator, shape, *parameters)
+    allowed = over_event(allowed, distribution.event_rank)
     return torch.where(allowed, draws, torch.nan).reshape(n, compiled.num_observations)
 
 
@@ -105,6 +106,8 @@ def _inputs(compiled: Compiled, node: int, ranks: Sequence[int]) -> list[Operand
 
 
 def _unconstrained(parameter: Parameter, draws: Tensor, hyperparameters: Sequence[Tensor]) -> Tensor:
+    if parameter.distribution.coordinates is not None:
+        return parameter.distribution.coordinates.unconstrain(draws)
     if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:
         return unconstrain(parameter.transform, draws, *parameter.distribution.edges(*hyperparameters))
     return unconstrain(parameter.transform, draws)

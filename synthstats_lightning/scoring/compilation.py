@@ -28,6 +28,7 @@ from synthstats_lightning.scoring.labels.plan import Plan, make_plan
 from synthstats_lightning.scoring.labels.sites import cannot
 from synthstats_lightning.scoring.labels.sums import LabelSums
 from synthstats_lightning.scoring.layout import (
+    BY_BOUND,
     BY_STEP,
     Block,
     Parameter,
@@ -43,7 +44,7 @@ from synthstats_lightning.scoring.terms import Operand, Term
 
 
 class Dependent(NamedTuple):
-    """A parameter between bounds that depend on other parameters.
+    """A parameter between bounds that depend on other parameters, or a vector with coordinates of its own.
 
     Attributes:
         parameter: The parameter; its value is the result of a step.
@@ -192,7 +193,7 @@ def compile_graph(
 def _check_bounds(plan: Plan, graph: ModelGraph, parameters: Sequence[Parameter]) -> None:
     """Where a continuous parameter lives must not depend on a discrete one: its coordinate would, too."""
     for parameter in parameters:
-        if parameter.transform in BY_STEP and parameter.node in plan.factors:
+        if parameter.transform in BY_BOUND and parameter.node in plan.factors:
             site = plan.sites[0]
             law = str(graph.nodes[site.node].attributes["distribution"])
             cannot(site.name, law, f"moves the bounds of {parameter.name}")
@@ -219,7 +220,9 @@ class _Operands:
         """The density of a random node, in its most accurate form."""
         distribution, inputs = accurate_form(self.graph, node, self.constants)
         pairs = zip(inputs, distribution.ranks, strict=True)
-        return Term(distribution, [self.operand(index, core) for index, core in pairs], value)
+        event = distribution.event_rank
+        view = core_view(self.shapes[node], event, self.rank) if event else None
+        return Term(distribution, [self.operand(index, core) for index, core in pairs], value, view)
 
     def operand(self, node: int, core: int = 0) -> Operand:
         """A parameter whose last `core` axes belong to one draw."""
@@ -275,6 +278,8 @@ def _steps(
 def _interval_steps(
     dependent: Dependent, inputs: Sequence[int], constants: Sequence[Tensor | None]
 ) -> list[Step]:
+    if dependent.parameter.transform is Transform.VECTOR:
+        inputs = ()
     known = [None, *(constants[i] for i in inputs)]
     slots = (dependent.slot, *(i for i in inputs if constants[i] is None))
     parameter = dependent.parameter

@@ -96,8 +96,9 @@ class Density:
     def log_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles rows"]:
         """Log-likelihood of each row of the response, in nats.
 
-        Discrete parameters are summed out. Where they couple rows (`coupled`), only the sum over rows has a
-        meaning; `marginals` then has the density of each row given the others.
+        Discrete parameters are summed out. Where they couple rows, or the response is one draw of a
+        multivariate distribution (`coupled`), only the sum over rows has a meaning; `marginals` then has the
+        density of each row given the others.
 
         Args:
             theta: Unconstrained parameters.
@@ -135,8 +136,11 @@ class Density:
     def coupled(self) -> bool:
         """Whether rows of the response depend on each other given the parameters.
 
-        They do where a discrete parameter that several rows share has been summed out.
+        They do where the response is one draw of a multivariate distribution, or where a discrete parameter
+        that several rows share has been summed out.
         """
+        if self._compiled.response_term.distribution.event_rank:
+            return True
         labels = self._compiled.labels
         return labels is not None and not labels.plan.independent_rows
 
@@ -158,6 +162,8 @@ class Density:
         if given is None:
             given = torch.ones(self.num_observations, dtype=torch.bool)
         labels = self._compiled.labels
+        if self._compiled.response_term.distribution.event_rank:
+            return self._subsets(theta, given)
         if labels is None:
             rows = self.log_likelihood(theta)
             kept = torch.where(given, rows, 0.0)
@@ -167,6 +173,15 @@ class Density:
         self._run(self._compiled.likelihood_steps, values)
         found = labels.marginals(values, theta.shape[0], given)
         return Marginals(_no_nan(found.given), _no_nan(found.changed))
+
+    def _subsets(self, theta: Tensor, given: Tensor) -> Marginals:
+        """Parts of a response that is one draw of a multivariate distribution."""
+        values, _, _ = self._start(theta)
+        self._run(self._compiled.likelihood_steps, values)
+        found = self._compiled.response_term.subsets(values, given)
+        particles = theta.shape[0]
+        total = found.given.expand(particles)
+        return Marginals(_no_nan(total), _no_nan(found.changed.expand(particles, -1)))
 
     def constrain(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
         """Parameters by name on their own scale, each `[particles, *shape]`.
@@ -268,7 +283,7 @@ class Density:
         return x
 
     def _padded(self, x: Tensor, parameter: Parameter) -> Tensor:
-        shape = pad(parameter.shape, self._compiled.rank)
+        shape = pad(parameter.free, self._compiled.rank)
         return x if x.shape[1:] == shape else x.reshape(x.shape[0], *shape)
 
     def _natural(self, values: Values, node: int, particles: int) -> Tensor:
@@ -310,7 +325,7 @@ class Density:
             parts.append(term.log_prob(values, values[parameter.node]).flatten(1).sum(1))
         for dependent in self._compiled.dependents:
             log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
-            parts.append(log_jacobian.flatten(1).sum(1))
+            parts.append(log_jacobian.reshape(theta.shape[0], -1).sum(1))
         if not parts:
             return theta.new_zeros(theta.shape[0])
         return _no_nan(reduce(torch.add, parts))
@@ -319,8 +334,12 @@ class Density:
         labels = self._compiled.labels
         if labels is not None:
             return _no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
-        result = self._compiled.response_term.log_prob(values)
+        term = self._compiled.response_term
+        result = term.log_prob(values)
         shape = (theta.shape[0], self.num_observations)
+        if term.distribution.event_rank:
+            whole = result.expand(shape[0], *pad((), self._compiled.rank)).reshape(shape[0], 1)
+            return _no_nan(whole / self.num_observations).expand(shape)
         if result.shape != shape:
             result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
         return _no_nan(result)

@@ -36,10 +36,14 @@ class Transform(IntEnum):
     """Above a bound."""
     BELOW = 6
     """Below a bound."""
+    VECTOR = 7
+    """By the coordinates of its distribution, all entries of a vector together."""
 
 
-BY_STEP = frozenset({Transform.DEPENDENT_INTERVAL, Transform.ABOVE, Transform.BELOW})
-"""Transforms that are steps of their own, one for each parameter, because they read its hyperparameters."""
+BY_STEP = frozenset({Transform.DEPENDENT_INTERVAL, Transform.ABOVE, Transform.BELOW, Transform.VECTOR})
+"""Transforms that are steps of their own, one for each parameter, because they read more than one number."""
+BY_BOUND = BY_STEP - {Transform.VECTOR}
+"""Those that read hyperparameters."""
 
 
 class Parameter(NamedTuple):
@@ -66,9 +70,17 @@ class Parameter(NamedTuple):
     stop: int = 0
 
     @property
+    def free(self) -> Shape:
+        """Shape of its coordinates, which are fewer than entries for some vectors."""
+        coordinates = self.distribution.coordinates
+        if coordinates is None:
+            return self.shape
+        return (*self.shape[:-1], self.shape[-1] - coordinates.fewer)
+
+    @property
     def size(self) -> int:
         """Number of columns."""
-        return math.prod(self.shape)
+        return math.prod(self.free)
 
     def bounds(self, hyperparameters: Sequence[Tensor]) -> Bounds:
         """What its transform guarantees of its values.
@@ -78,7 +90,7 @@ class Parameter(NamedTuple):
         """
         if self.transform is Transform.POSITIVE:
             return Bounds(0.0)
-        if self.transform is Transform.UNIT:
+        if self.transform is Transform.UNIT or self.distribution.support is Support.UNIT:
             return Bounds(0.0, 1.0)
         if self.transform is Transform.INTERVAL:
             lower, upper = self.distribution.edges(*hyperparameters)
@@ -127,6 +139,8 @@ def find_parameters(graph: ModelGraph, constants: Sequence[Tensor | None]) -> li
             continue
         constant = all(constants[i] is not None for i in node.inputs)
         transform = _TRANSFORMS[distribution.support]
+        if distribution.coordinates is not None:
+            transform = Transform.VECTOR
         if transform is Transform.INTERVAL and not constant:
             transform = Transform.DEPENDENT_INTERVAL
         shape = tuple(node.attributes["shape"])
@@ -209,6 +223,8 @@ def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]
         u: Its unconstrained values.
         hyperparameters: Of its distribution.
     """
+    if parameter.distribution.coordinates is not None:
+        return parameter.distribution.coordinates.constrain(u)
     lower, upper = parameter.distribution.edges(*hyperparameters)
     if parameter.transform is Transform.ABOVE and lower is not None:
         return transforms.above(u, lower)

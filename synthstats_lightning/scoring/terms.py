@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from synthstats_lightning.scoring.distributions import Distribution
-from synthstats_lightning.scoring.distributions.base import over_core
+from synthstats_lightning.scoring.distributions.base import over_core, over_event
+from synthstats_lightning.scoring.distributions.gaussian import Subsets
 from synthstats_lightning.scoring.expressions import Bounds
 
 
@@ -42,12 +43,19 @@ class Term:
         operands: Its parameters.
         value: The value if it is constant; a value that depends on parameters is inside the support, because
             its transform puts it there.
+        view: Axes after the particle axis that a value which depends on parameters is given, where some of
+            them belong to one draw; `None` to take it as it is.
     """
 
     def __init__(
-        self, distribution: Distribution, operands: Sequence[Operand], value: Tensor | None = None
+        self,
+        distribution: Distribution,
+        operands: Sequence[Operand],
+        value: Tensor | None = None,
+        view: tuple[int, ...] | None = None,
     ) -> None:
         self.distribution = distribution
+        self.view = view
         self.value = value
         self.slots = [operand.slot for operand in operands]
         self.views = {i: operand.view for i, operand in enumerate(operands) if operand.view is not None}
@@ -73,7 +81,7 @@ class Term:
             else:
                 inside = distribution.inside(value, *self._support_constants())
                 forbidden = forbidden | ~inside
-                value = torch.where(inside, value, distribution.anchor)
+                value = torch.where(over_event(inside, distribution.event_rank), value, distribution.anchor)
             self.statistics = distribution.statistics(value, False)
             self.base = distribution.log_base(value)
         else:
@@ -131,6 +139,8 @@ class Term:
         parameters, allowed = self.allowed_parameters(values)
         statistics, base = self.statistics, self.base
         if value is not None:
+            if self.view is not None:
+                value = value.reshape(-1, *self.view)
             statistics = distribution.statistics(value, True)
             base = distribution.log_base(value)
         offset = self.offset
@@ -151,6 +161,27 @@ class Term:
             inside = distribution.inside(self.value, *self.parameters(values))
             result = torch.where(inside, result, -math.inf)
         return result
+
+    def subsets(self, values: Sequence[Tensor | None], given: Tensor) -> Subsets:
+        """Log-densities of some entries of a constant vector; -inf where parameters are not allowed.
+
+        Args:
+            values: Slots of the evaluation.
+            given: Which entries are given.
+        """
+        if self.value is None or self.distribution.subsets is None:
+            raise RuntimeError(f"{self.distribution.name} has no densities of parts of a draw")
+        parameters, allowed = self.allowed_parameters(values)
+        found = self.distribution.subsets(self.value, given, *parameters)
+        if self.forbidden is not None:
+            allowed = ~self.forbidden if allowed is None else allowed & ~self.forbidden
+        if allowed is None:
+            return found
+        allowed = allowed.reshape(-1)
+        return Subsets(
+            torch.where(allowed, found.given, -math.inf),
+            torch.where(allowed[:, None], found.changed, -math.inf),
+        )
 
 
 def _as_float(value: Tensor | None) -> Tensor:

@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.distributions.constraints import Constraint
+from synthstats_lightning.scoring.distributions.coordinates import Coordinates
+from synthstats_lightning.scoring.distributions.gaussian import Subsets
 
 Statistics = tuple[Tensor, ...]
 Edges = tuple[Tensor | None, Tensor | None]
@@ -82,6 +84,9 @@ class Distribution:
         parameter_ranks: Last axes of each parameter that belong to one draw; empty if none do. A parameter
             that depends on random nodes arrives as `[particles, *batch, *core]`, with as many batch axes as
             the model's rank; a constant one in its own shape.
+        coordinates: How a vector becomes unconstrained; `None` if its entries are, or if it is no vector.
+        subsets: `(value, given, *parameters)` to the log-densities of some entries of one vector `[n]`;
+            `None` if unknown, and then a response cannot follow the distribution.
     """
 
     name: str
@@ -102,6 +107,8 @@ class Distribution:
     log_survival: Callable[..., Tensor] | None = None
     event_rank: int = 0
     parameter_ranks: tuple[int, ...] = ()
+    coordinates: Coordinates | None = None
+    subsets: Callable[..., Subsets] | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -142,7 +149,7 @@ class Distribution:
                 allowed = allowed & over_core(holds, self.ranks[index])
                 safe[index] = torch.where(holds, parameters[index], constraint.fill)
         inside = self.inside(value, *parameters)
-        value = torch.where(inside, value, self.anchor)
+        value = torch.where(over_event(inside, self.event_rank), value, self.anchor)
         offset = self.offset(value, *safe)
         result = self.log_kernel(offset, self.statistics(value, False), *safe)
         return torch.where(allowed & inside, result, -math.inf)
@@ -164,6 +171,16 @@ def no_normaliser(*parameters: Tensor) -> None:
 def over_core(holds: Tensor, rank: int) -> Tensor:
     """Whether a condition holds on all of the last `rank` axes, which belong to one draw."""
     return holds.flatten(-rank).all(-1) if rank else holds
+
+
+def over_event(holds: Tensor, rank: int) -> Tensor:
+    """A condition on draws as one on their entries, the last `rank` axes."""
+    return holds[(..., *(None,) * rank)]
+
+
+def real_vector(value: Tensor, *parameters: Tensor) -> Tensor:
+    """Whether all entries of vectors are finite."""
+    return torch.isfinite(value).all(-1)
 
 
 def real_line(value: Tensor, *parameters: Tensor) -> Tensor:

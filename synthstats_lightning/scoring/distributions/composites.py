@@ -11,9 +11,14 @@ from synthstats_lightning.scoring.distributions.base import Distribution
 from synthstats_lightning.scoring.distributions.censored import censored
 from synthstats_lightning.scoring.distributions.dirac_delta import DIRAC_DELTA
 from synthstats_lightning.scoring.distributions.hurdle import hurdle
+from synthstats_lightning.scoring.distributions.lkj_cholesky_cov import lkj_cholesky_cov
 from synthstats_lightning.scoring.distributions.mixture import mixture
+from synthstats_lightning.scoring.distributions.ordered import ordered
+from synthstats_lightning.scoring.distributions.random_walk import autoregression, random_walk
 from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.truncated import truncated
+
+_OF_ONE = {"AR": autoregression, "Ordered": ordered, "LKJCholeskyCov": lkj_cholesky_cov}
 
 
 def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
@@ -35,6 +40,10 @@ def of_law(law: Law) -> Distribution:
     if law.name not in COMPOSITES:
         return DISTRIBUTIONS[law.name]
     parts = [of_law(component) for component in law.components]
+    if law.name == "RandomWalk":
+        return random_walk(law.text(), *parts)
+    if law.name in _OF_ONE:
+        return _OF_ONE[law.name](law.text(), parts[0])
     if law.name == "Truncated":
         return truncated(law.text(), parts[0], law.bounds)
     if law.name == "Censored":

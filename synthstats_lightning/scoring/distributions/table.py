@@ -13,6 +13,7 @@ from synthstats_lightning.scoring.distributions.beta_binomial import BETA_BINOMI
 from synthstats_lightning.scoring.distributions.binomial import BINOMIAL
 from synthstats_lightning.scoring.distributions.categorical import CATEGORICAL
 from synthstats_lightning.scoring.distributions.cauchy import CAUCHY
+from synthstats_lightning.scoring.distributions.dirichlet import DIRICHLET
 from synthstats_lightning.scoring.distributions.discrete_uniform import DISCRETE_UNIFORM
 from synthstats_lightning.scoring.distributions.discrete_weibull import DISCRETE_WEIBULL
 from synthstats_lightning.scoring.distributions.ex_gaussian import EX_GAUSSIAN
@@ -32,6 +33,8 @@ from synthstats_lightning.scoring.distributions.log_normal import LOG_NORMAL
 from synthstats_lightning.scoring.distributions.logistic import LOGISTIC
 from synthstats_lightning.scoring.distributions.logit_normal import LOGIT_NORMAL
 from synthstats_lightning.scoring.distributions.moyal import MOYAL
+from synthstats_lightning.scoring.distributions.mv_normal import MV_NORMAL
+from synthstats_lightning.scoring.distributions.mv_student_t import MV_STUDENT_T
 from synthstats_lightning.scoring.distributions.negative_binomial import NEGATIVE_BINOMIAL
 from synthstats_lightning.scoring.distributions.normal import NORMAL
 from synthstats_lightning.scoring.distributions.pareto import PARETO
@@ -45,6 +48,7 @@ from synthstats_lightning.scoring.distributions.uniform import UNIFORM
 from synthstats_lightning.scoring.distributions.von_mises import VON_MISES
 from synthstats_lightning.scoring.distributions.wald import WALD
 from synthstats_lightning.scoring.distributions.weibull import WEIBULL
+from synthstats_lightning.scoring.distributions.zero_sum_normal import ZERO_SUM_NORMAL
 
 _ENTRIES = (
     NORMAL,
@@ -86,6 +90,10 @@ _ENTRIES = (
     DISCRETE_WEIBULL,
     GEOMETRIC,
     HYPER_GEOMETRIC,
+    MV_NORMAL,
+    MV_STUDENT_T,
+    DIRICHLET,
+    ZERO_SUM_NORMAL,
 )
 
 DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})

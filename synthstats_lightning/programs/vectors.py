@@ -1,0 +1,119 @@
+"""What validation demands of random walks, autoregressions, ordered vectors and packed Cholesky factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthstats_lightning.programs.constants import constant_array
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.graph import Node
+from synthstats_lightning.programs.shapes import Shape
+
+MAX_ORDER = 12
+"""Longest memory of an autoregression."""
+MAX_GRID = 500_000
+"""Most points of the grid on which the probability of an order is found."""
+MIN_ORDER_PROBABILITY = 1e-3
+"""Least probability, without the condition, of the order that an ordered vector is conditioned on."""
+
+
+def check_vector(
+    law: Mapping[str, Any], inputs: Sequence[int], nodes: Sequence[Node], shapes: Sequence[Shape]
+) -> None:
+    """What a vector-valued composite demands beyond its entry.
+
+    Args:
+        law: The node's attributes, its shape among them.
+        inputs: Its inputs.
+        nodes: The nodes before it.
+        shapes: Their shapes.
+
+    Raises:
+        ValueError: If lengths do not fit.
+        ProgramFailure: `UNSUPPORTED` for what has no normalised density here.
+    """
+    name, length = law["distribution"], law["shape"][-1]
+    if name == "RandomWalk":
+        if length < 2:
+            raise ValueError("a random walk of fewer than two values")
+        _check_axes(inputs, shapes, (1, length - 1))
+    elif name == "AR":
+        order = shapes[inputs[1]][-1]
+        if not order <= min(length, MAX_ORDER):
+            raise ValueError(f"an autoregression of order {order} with {length} values")
+        _check_axes(inputs[3:], shapes, (1, order))
+    elif name == "Ordered":
+        _check_ordered(law, inputs, nodes, shapes)
+    else:
+        size = (math.isqrt(8 * length + 1) - 1) // 2
+        if size * (size + 1) // 2 != length:
+            raise ValueError(f"a packed triangle of {length} entries")
+        _check_axes(inputs, shapes, (1, size))
+        if nodes[inputs[0]].op != "constant" or shapes[inputs[0]]:
+            _unsupported("LKJCholeskyCov with an eta that is not one constant")
+
+
+def order_probability(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> float:
+    """Probability that independent normal variables come out in increasing order.
+
+    By the recursion `G_k(x) = P(x_1 < ... < x_k <= x)`, the integral of the k-th density times `G_{k-1}`,
+    on a grid by the trapezoidal rule.
+
+    Args:
+        mu: Means `[count]`.
+        sigma: Standard deviations `[count]`, positive.
+
+    Returns:
+        The probability, to about 1e-5.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` if means or scales are too far apart for a grid.
+    """
+    low, high = float((mu - 9.0 * sigma).min()), float((mu + 9.0 * sigma).max())
+    step = float(sigma.min()) / 200.0
+    if not (high - low) / step <= MAX_GRID:
+        _unsupported("an ordered vector of normal entries whose means or scales are too far apart")
+    grid = np.arange(low, high + step, step)
+    below = np.ones_like(grid)
+    for centre, scale in zip(mu, sigma, strict=True):
+        density = np.exp(-0.5 * ((grid - centre) / scale) ** 2) / (scale * math.sqrt(2.0 * math.pi)) * below
+        below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))]) * step
+    return float(below[-1])
+
+
+def _check_axes(inputs: Sequence[int], shapes: Sequence[Shape], lengths: tuple[int, ...]) -> None:
+    for index in inputs:
+        if shapes[index] and shapes[index][-1] not in lengths:
+            raise ValueError(f"a parameter of {shapes[index][-1]} entries where there are {lengths[-1]}")
+
+
+def _check_ordered(
+    law: Mapping[str, Any], inputs: Sequence[int], nodes: Sequence[Node], shapes: Sequence[Shape]
+) -> None:
+    """Either the entries are exchangeable, or how likely the order is can be known beforehand."""
+    count = law["shape"][-1]
+    _check_axes(inputs, shapes, (1, count))
+    if all(shapes[index][-1] == 1 for index in inputs) or count == 1:
+        return
+    if law["components"][0] != "Normal" or any(nodes[index].op != "constant" for index in inputs):
+        _unsupported(
+            "an ordered vector of different entries that are not Normal with constants:"
+            " the probability of the order, which normalises the prior, is unknown"
+        )
+    if any(len(shapes[index]) > 1 for index in inputs):
+        _unsupported("several ordered vectors with parameters of their own")
+    mu, sigma = (np.broadcast_to(constant_array(nodes[i]).astype(np.float64), (count,)) for i in inputs)
+    if not (sigma > 0).all():
+        return
+    probability = order_probability(mu, sigma)
+    if probability < MIN_ORDER_PROBABILITY:
+        _unsupported(f"an ordered vector whose order has the probability {probability:.2g} under its prior")
+
+
+def _unsupported(message: str) -> NoReturn:
+    raise ProgramFailure(FailureCategory.UNSUPPORTED, message)
