@@ -47,10 +47,12 @@ class Case:
     Attributes:
         program: Takes the response (or its placeholder) and adds variables to the model in context.
         response: Observed values `[ROWS]`.
+        excess: What PyMC's log prior has too much, where it is known not to be normalised.
     """
 
     program: Callable[[Any], Any]
     response: NDArray[Any]
+    excess: float = 0.0
 
 
 def real(name: str = "a", **settings: Any) -> Any:

@@ -81,7 +81,8 @@ def reference(case: Case, seed: int = 0) -> dict[str, Any]:
 
     Returns:
         `names` of the free variables and, for each of `points`, their unconstrained values, the log `prior`
-        with Jacobians, the log-likelihood of every one of `rows` and the `gradient` of the sum of both.
+        with Jacobians (normalised), the log-likelihood of every one of `rows` (of all together where one
+        number covers them) and the `gradient` of the sum of both.
     """
     model = build(case, case.response)
     values = [model.rvs_to_values[variable] for variable in model.free_RVs]
@@ -100,8 +101,8 @@ def reference(case: Case, seed: int = 0) -> dict[str, Any]:
         points.append(
             {
                 "values": [x.tolist() for x in point],
-                "prior": float(log_prior),
-                "rows": np.broadcast_to(log_rows, (ROWS,)).tolist(),
+                "prior": float(log_prior) - case.excess,
+                "rows": np.atleast_1d(log_rows).tolist(),
                 "gradient": [np.asarray(x).tolist() for x in gradient],
             }
         )

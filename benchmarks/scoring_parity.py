@@ -57,7 +57,8 @@ def compare(density: Density, record: dict[str, Any]) -> Errors:
         theta.requires_grad_(True)
         log_prior, log_rows = density.log_prior_and_likelihood(theta)
         (gradient,) = torch.autograd.grad(log_prior.sum() + log_rows.sum(), theta)
-        got = np.append(log_rows[0].detach().numpy(), log_prior.item())
+        rows = log_rows.sum(1, keepdim=True) if len(point["rows"]) == 1 else log_rows
+        got = np.append(rows[0].detach().numpy(), log_prior.item())
         wanted = np.append(point["rows"], point["prior"])
         error = np.max(np.abs(got - wanted) / np.maximum(1.0, np.abs(wanted)))
         steep = np.max(np.abs(gradient[0].numpy() - slopes)) / max(1.0, np.max(np.abs(slopes)))

@@ -94,6 +94,25 @@ _ENTRIES = (
     ),
     Distribution("Dirichlet", ("a",), Support.SIMPLEX, event_rank=1, parameter_ranks=(1,), event_from=("a",)),
     Distribution("ZeroSumNormal", ("sigma",), Support.ZERO_SUM, event_rank=1),
+    Distribution("StickBreakingWeights", ("alpha",), Support.SIMPLEX, event_rank=1),
+    Distribution(
+        "Multinomial",
+        ("n", "p"),
+        Support.COUNT_VECTOR,
+        integer_parameters=frozenset({"n"}),
+        event_rank=1,
+        parameter_ranks=(0, 1),
+        event_from=("p",),
+    ),
+    Distribution(
+        "DirichletMultinomial",
+        ("n", "a"),
+        Support.COUNT_VECTOR,
+        integer_parameters=frozenset({"n"}),
+        event_rank=1,
+        parameter_ranks=(0, 1),
+        event_from=("a",),
+    ),
 )
 
 DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})

@@ -14,7 +14,7 @@ from synthstats_lightning.programs.shapes import Shape, broadcast
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, Walk
 from synthstats_lightning.sandbox.extraction_operations import unpadded
-from synthstats_lightning.sandbox.extraction_vectors import Part, event_shape, vector_part, zero_sum_part
+from synthstats_lightning.sandbox.extraction_vectors import SPECIAL, Part, event_shape, vector_part
 
 _LARGEST = float(np.finfo(np.float64).max)
 _SELECTING = frozenset(
@@ -92,8 +92,8 @@ def _plain(walk: Walk, variable: Any) -> Part:
     size, parameters = adapter.random_inputs(variable)
     law = Law(name)
     entry = entry_of_law(law)
-    if name == "ZeroSumNormal":
-        return zero_sum_part(walk, variable)
+    if name in SPECIAL:
+        return SPECIAL[name](walk, variable)
     entries = [walk.entry(part) for part in parameters]
     shapes = [
         found.shape[: len(found.shape) - rank] for found, rank in zip(entries, entry.ranks, strict=True)

@@ -53,6 +53,19 @@ def zero_sum_part(walk: Walk, variable: Any) -> Part:
     return Part(Law("ZeroSumNormal"), [_scalar(walk, walk.entry(sigma))], tuple(length))
 
 
+def stick_breaking_part(walk: Walk, variable: Any) -> Part:
+    """Weights of a broken stick."""
+    size, (alpha, breaks) = adapter.random_inputs(variable)
+    if variable.ndim != 1 or (size is not None and walk.known(size).size):
+        _unsupported("several StickBreakingWeights in one variable: give each a variable of its own")
+    length = int(walk.known(breaks).reshape(-1)[0]) + 1
+    return Part(Law("StickBreakingWeights"), [_scalar(walk, walk.entry(alpha))], (length,))
+
+
+SPECIAL = {"ZeroSumNormal": zero_sum_part, "StickBreakingWeights": stick_breaking_part}
+"""Vectors whose length is a parameter of PyMC's op."""
+
+
 def vector_part(walk: Walk, composite: adapter.Composite, parts: Sequence[Part]) -> Part:
     """A random walk, an autoregression or a packed Cholesky factor.
 

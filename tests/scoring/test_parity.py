@@ -19,6 +19,8 @@ import torch
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LOOPS = frozenset({"HurdlePoisson", "HurdleNegativeBinomial", "Censored", "Truncated"})
 """Distributions whose derivatives PyMC takes by loops, which compile for many seconds."""
+VECTORS = frozenset({"MvNormal", "GaussianRandomWalk", "AR", "LKJCholeskyCov"})
+"""Distributions whose first case is a response and whose second a latent, or that are packed in two ways."""
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +36,17 @@ def parity() -> Iterator[Any]:
 def _cases() -> list[Any]:
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        table = importlib.import_module("parity_cases").CASES
+        modules = [importlib.import_module(path.stem) for path in sorted(BENCHMARKS.glob("parity_cases*.py"))]
     finally:
         sys.path.remove(str(BENCHMARKS))
     return [
         pytest.param(
             case,
             id=f"{name}-{number}",
-            marks=[pytest.mark.slow] if number > 0 or name in LOOPS else [],
+            marks=[pytest.mark.slow] if number >= (2 if name in VECTORS else 1) or name in LOOPS else [],
         )
-        for name, cases in table.items()
+        for module in modules
+        for name, cases in module.CASES.items()
         for number, case in enumerate(cases)
     ]
 

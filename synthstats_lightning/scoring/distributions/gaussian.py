@@ -82,9 +82,6 @@ def gaussian_subsets(
         given: Which entries are given; may be none.
     """
     inner, outer = given.nonzero().squeeze(-1), (~given).nonzero().squeeze(-1)
-    particles = torch.broadcast_shapes(residual.shape[:1], covariance.shape[:1])[0]
-    residual = residual.expand(particles, -1)
-    covariance = covariance.expand(particles, -1, -1)
     r = residual[:, inner]
     lower, exists = cholesky_factor(covariance[:, inner][:, :, inner])
     total = -0.5 * squared_distance(r, lower) - log_determinant(lower) - len(inner) * HALF_LOG_TWO_PI

@@ -44,7 +44,9 @@ def _sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, cov:
 def _subsets(value: Tensor, given: Tensor, mu: Tensor, cov: Tensor) -> Subsets:
     n = value.shape[-1]
     residual = (value - mu).reshape(-1, n)
-    return gaussian_subsets(residual, cov.reshape(-1, n, n), given)
+    cov = cov.reshape(-1, n, n)
+    particles = max(len(residual), len(cov))
+    return gaussian_subsets(residual.expand(particles, n), cov.expand(particles, n, n), given)
 
 
 MV_NORMAL = Distribution(

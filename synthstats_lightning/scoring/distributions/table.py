@@ -33,6 +33,7 @@ from synthstats_lightning.scoring.distributions.log_normal import LOG_NORMAL
 from synthstats_lightning.scoring.distributions.logistic import LOGISTIC
 from synthstats_lightning.scoring.distributions.logit_normal import LOGIT_NORMAL
 from synthstats_lightning.scoring.distributions.moyal import MOYAL
+from synthstats_lightning.scoring.distributions.multinomial import DIRICHLET_MULTINOMIAL, MULTINOMIAL
 from synthstats_lightning.scoring.distributions.mv_normal import MV_NORMAL
 from synthstats_lightning.scoring.distributions.mv_student_t import MV_STUDENT_T
 from synthstats_lightning.scoring.distributions.negative_binomial import NEGATIVE_BINOMIAL
@@ -42,6 +43,7 @@ from synthstats_lightning.scoring.distributions.poisson import POISSON
 from synthstats_lightning.scoring.distributions.rice import RICE
 from synthstats_lightning.scoring.distributions.skew_normal import SKEW_NORMAL
 from synthstats_lightning.scoring.distributions.skew_student_t import SKEW_STUDENT_T
+from synthstats_lightning.scoring.distributions.stick_breaking_weights import STICK_BREAKING_WEIGHTS
 from synthstats_lightning.scoring.distributions.student_t import STUDENT_T
 from synthstats_lightning.scoring.distributions.triangular import TRIANGULAR
 from synthstats_lightning.scoring.distributions.uniform import UNIFORM
@@ -94,6 +96,9 @@ _ENTRIES = (
     MV_STUDENT_T,
     DIRICHLET,
     ZERO_SUM_NORMAL,
+    STICK_BREAKING_WEIGHTS,
+    MULTINOMIAL,
+    DIRICHLET_MULTINOMIAL,
 )
 
 DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})

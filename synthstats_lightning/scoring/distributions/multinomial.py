@@ -1,0 +1,104 @@
+"""Multinomial and Dirichlet-multinomial distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import (
+    Distribution,
+    Statistics,
+    Support,
+    counts,
+    no_normaliser,
+)
+from synthstats_lightning.scoring.distributions.constraints import COUNT, POSITIVE, SIMPLEX
+from synthstats_lightning.scoring.distributions.gaussian import Subsets
+from synthstats_lightning.scoring.distributions.sampling import binomial, standard_gamma
+
+
+def _inside(value: Tensor, n: Tensor, weights: Tensor) -> Tensor:
+    return counts(value).all(-1) & (value.sum(-1) == n)
+
+
+def _share(value: Tensor, weight: Tensor) -> Tensor:
+    """What one category adds to the log-probability of a multinomial, the factorial of the total aside."""
+    return torch.xlogy(value, weight) - torch.lgamma(value + 1.0)
+
+
+def _dirichlet_share(value: Tensor, weight: Tensor) -> Tensor:
+    """Likewise for a Dirichlet-multinomial; a category without weight has no counts."""
+    used = weight > 0
+    safe = torch.where(used, weight, 1.0)
+    share = torch.lgamma(value + safe) - torch.lgamma(safe) - torch.lgamma(value + 1.0)
+    return torch.where(used, share, torch.where(value == 0, 0.0, -torch.inf))
+
+
+def _constant(n: Tensor, weights: Tensor) -> Tensor:
+    return torch.lgamma(n + 1.0)
+
+
+def _dirichlet_constant(n: Tensor, weights: Tensor) -> Tensor:
+    total = weights.sum(-1)
+    return torch.lgamma(n + 1.0) + torch.lgamma(total) - torch.lgamma(n + total)
+
+
+def _of(
+    name: str, share: Callable[..., Tensor], constant: Callable[..., Tensor], normalised: bool
+) -> Distribution:
+    def scaled(weights: Tensor) -> Tensor:
+        return weights / weights.sum(-1, keepdim=True) if normalised else weights
+
+    def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, weights: Tensor) -> Tensor:
+        return offset + constant(n, weights) + share(statistics[0], scaled(weights)).sum(-1)
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, weights: Tensor) -> Tensor:
+        if not normalised:
+            weights = standard_gamma(generator, shape, weights)
+        weights = scaled(weights).expand(shape)
+        left = n.expand(shape[:-1])
+        draws = []
+        tails = weights.flip(-1).cumsum(-1).flip(-1)
+        for k in range(shape[-1] - 1):
+            chance = (weights[..., k] / tails[..., k]).nan_to_num(nan=0.0).clamp(0.0, 1.0)
+            draws.append(binomial(generator, shape[:-1], left, chance))
+            left = left - draws[-1]
+        return torch.stack([*draws, left], -1)
+
+    def subsets(value: Tensor, given: Tensor, n: Tensor, weights: Tensor) -> Subsets:
+        weights = scaled(weights).reshape(-1, weights.shape[-1])
+        n = n.reshape(-1)
+        shares = share(value, weights)
+        known = torch.where(given, shares, 0.0).sum(-1)
+        rest = n - value[given].sum()
+        other = torch.where(given, 0.0, weights).sum(-1)
+        total = constant(n, weights) + known + share(rest, other)
+        sign = torch.where(given, 1.0, -1.0)
+        moved = share(
+            (rest.unsqueeze(-1) + sign * value), (other.unsqueeze(-1) + sign * weights).clamp_min(0.0)
+        )
+        changed = constant(n, weights).unsqueeze(-1) + known.unsqueeze(-1) - sign * shares + moved
+        return Subsets(total, changed)
+
+    return Distribution(
+        name=name,
+        constraints=(COUNT, SIMPLEX if normalised else POSITIVE),
+        support=Support.DISCRETE,
+        inside=_inside,
+        log_normaliser=no_normaliser,
+        log_kernel=log_kernel,
+        sample=sample,
+        support_parameters=(0, 1),
+        anchor=0.0,
+        event_rank=1,
+        parameter_ranks=(0, 1),
+        subsets=subsets,
+    )
+
+
+MULTINOMIAL = _of("Multinomial", _share, _constant, normalised=True)
+"""Counts of `n` draws among categories with probabilities `p`, divided by their sum."""
+DIRICHLET_MULTINOMIAL = _of("DirichletMultinomial", _dirichlet_share, _dirichlet_constant, normalised=False)
+"""A multinomial whose probabilities follow a Dirichlet distribution of concentrations `a`."""
