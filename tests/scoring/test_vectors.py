@@ -1,4 +1,4 @@
-"""Vector-valued distributions: coordinates, draws, parts of a draw, normalisation, evidence by closed forms."""
+"""Vector-valued distributions: coordinates, draws, parts of a draw, normalisation, exact evidences."""
 
 from __future__ import annotations
 
