@@ -9,7 +9,12 @@ runs on one core.
 Accuracy: elpd against long runs (4 chains of 5000 draws; rows of Pareto k above 0.7 refitted), and the
 standard deviation of our evidence over seeds.
 
-Usage: `python benchmarks/scoring.py --json scoring.json` (about ten minutes; `--short` for a third of it).
+Throughput: a thousand programs of twenty structures (`scoring_structures.py`), from source to score, with one
+worker and with two, against nutpie in one warm process that keeps the compiled function of every model text.
+nutpie scores a random sample of the distinct texts; a repeated text is charged its sampling alone.
+
+Usage: `python benchmarks/scoring.py --json scoring.json` (about fifteen minutes; `--short` for a third of it,
+`--batch 100` for fewer programs in the second part, 0 for none).
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -31,9 +37,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from scoring_programs import PROGRAMS, WARM_UP
+from scoring_structures import programs as many_programs
 
 from synthstats_lightning.programs import canonicalise, parse_graph
 from synthstats_lightning.sandbox import Sandbox
+from synthstats_lightning.scorer import ProgramScorer
 from synthstats_lightning.scoring.density import build_density
 from synthstats_lightning.scoring.engine import score_graph, score_target
 from synthstats_lightning.scoring.score import Score
@@ -64,12 +72,12 @@ def evidence_sd(sandbox: Sandbox, source: str, task: Task, seeds: int) -> float:
 
 def reference(sampler: str, source: str, task: Task, options: dict[str, Any]) -> dict[str, Any]:
     """A program's result from PyMC or nutpie, in a new process with empty caches."""
-    job = {
-        "sampler": sampler,
-        "source": source,
-        "columns": {name: values.tolist() for name, values in task.data.items()},
-        **options,
-    }
+    return in_new_process("scoring_reference.py", {"sampler": sampler, "source": source, **options}, task)
+
+
+def in_new_process(name: str, job: dict[str, Any], task: Task) -> dict[str, Any]:
+    """What a script of this folder answers to a job, with empty compilation caches."""
+    job = {**job, "columns": {name: values.tolist() for name, values in task.data.items()}}
     with tempfile.TemporaryDirectory() as cache:
         environment = {
             **os.environ,
@@ -77,7 +85,7 @@ def reference(sampler: str, source: str, task: Task, options: dict[str, Any]) ->
             "NUMBA_CACHE_DIR": f"{cache}/numba",
             "OMP_NUM_THREADS": "1",
         }
-        script = Path(__file__).with_name("scoring_reference.py")
+        script = Path(__file__).with_name(name)
         done = subprocess.run(
             [sys.executable, str(script)],
             input=json.dumps(job),
@@ -87,7 +95,7 @@ def reference(sampler: str, source: str, task: Task, options: dict[str, Any]) ->
             check=False,
         )
     if done.returncode != 0:
-        raise RuntimeError(f"{sampler} failed:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -124,6 +132,47 @@ def measure(names: list[str], task: Task, long: dict[str, Any], seeds: int) -> l
             others = f"pymc {pymc['seconds']:.1f} s, nutpie {nutpie['seconds']:.1f} s"
             print(f"{name}: ours {seconds:.3f} s, {others}", flush=True)
     return rows
+
+
+def seconds_per_program(sources: list[str], task: Task, workers: int) -> float:
+    """Wall-clock seconds of one program when so many workers score all of them."""
+    with ProgramScorer(workers) as scorer:
+        scorer.start()
+        # two programs for each worker, so that none starts cold
+        for future in [scorer.submit(f"{WARM_UP}\n# {index}", task) for index in range(2 * workers)]:
+            future.result()
+        start = time.perf_counter()
+        scores = [future.result() for future in [scorer.submit(source, task) for source in sources]]
+        seconds = time.perf_counter() - start
+    failed = [score for score in scores if not score.scored]
+    if failed:
+        raise RuntimeError(f"{len(failed)} programs did not score: {failed[0].failure}: {failed[0].message}")
+    return seconds / len(sources)
+
+
+def measure_throughput(count: int, sample: int, task: Task) -> dict[str, float]:
+    """Seconds of one of many programs of twenty structures, ours with one and two workers and nutpie's."""
+    sources = [source for _, source in many_programs(count)]
+    distinct = sorted(set(sources))
+    alone = seconds_per_program(sources, task, 1)
+    print(f"ours: {alone:.4f} s per program with one worker", flush=True)
+    together = seconds_per_program(sources, task, 2)
+    print(f"ours: {together:.4f} s per program with two workers", flush=True)
+    chosen = random.Random(1).sample(distinct, min(sample, len(distinct)))
+    found = in_new_process("scoring_reused.py", {"sources": [WARM_UP, *chosen], **COLD}, task)
+    compiling, rest = statistics.fmean(found["compile"]), statistics.fmean(found["rest"])
+    nutpie = rest + compiling * len(distinct) / len(sources)
+    print(
+        f"nutpie: {nutpie:.2f} s per program, {compiling:.2f} s of compiling each distinct text", flush=True
+    )
+    return {
+        "batch_programs": len(sources),
+        "batch_distinct": len(distinct),
+        "batch_seconds_per_program": alone,
+        "nutpie_reused_seconds_per_program": nutpie,
+        "vs_nutpie_reused": nutpie / alone,
+        "two_worker_speedup": alone / together,
+    }
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -178,12 +227,17 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--short", action="store_true", help="shorter long runs and fewer seeds")
-    parser.add_argument("--programs", nargs="+", choices=sorted(PROGRAMS), default=list(PROGRAMS))
+    parser.add_argument("--batch", type=int, default=1000, help="programs of twenty structures; 0 for none")
+    parser.add_argument("--sample", type=int, default=20, help="how many of them nutpie scores")
+    parser.add_argument("--programs", nargs="*", choices=sorted(PROGRAMS), default=list(PROGRAMS))
     options = parser.parse_args()
     torch.set_num_threads(1)
     long, seeds = (SHORT_LONG, 5) if options.short else (LONG, 20)
-    rows = measure(options.programs, get_task("dugongs"), long, seeds)
-    figures = summarise(rows)
+    task = get_task("dugongs")
+    rows = measure(options.programs, task, long, seeds) if options.programs else []
+    figures = summarise(rows) if rows else {}
+    if options.batch > 0:
+        figures |= measure_throughput(options.batch, options.sample, task)
     show(rows, figures)
     if options.json is not None:
         options.json.write_text(json.dumps({**figures, "programs": rows}, indent=2) + "\n", encoding="utf-8")

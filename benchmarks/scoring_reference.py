@@ -21,7 +21,8 @@ import pymc as pm  # noqa: E402
 import pytensor.tensor as pt  # noqa: E402
 
 REFIT_K = 0.7
-"""Rows of larger Pareto k are refitted without the row, so that the reference is not itself a guess."""
+"""Rows of larger Pareto k are refitted without the row, so that the reference is not itself a guess; a job's
+`refit_k` asks for more."""
 
 
 def build(source: str, columns: dict[str, np.ndarray]) -> pm.Model:
@@ -91,7 +92,7 @@ def main() -> None:
     loo = az.loo(trace, pointwise=True)
     seconds = time.perf_counter() - start
     pointwise, pareto_k = loo.loo_i.values.copy(), loo.pareto_k.values
-    rows = np.flatnonzero(pareto_k > REFIT_K) if job.get("refit") else []
+    rows = np.flatnonzero(pareto_k > job.get("refit_k", REFIT_K)) if job.get("refit") else []
     for row in rows:
         pointwise[row] = refit(job, columns, int(row), model)
     result = {

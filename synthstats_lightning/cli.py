@@ -1,4 +1,4 @@
-"""The command line: Lightning's `fit`, `validate`, `test` and `predict`, and `score`."""
+"""The command line: Lightning's `fit`, `validate`, `test` and `predict`, `score` and `sandbox`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DESCRIPTION = f"""\
 synthstats-lightning {__version__}: language models that write probabilistic programs in proportion to how
 well they
 explain data. Besides the subcommands below, `synthstats-lightning score PROGRAM.py --task NAME` scores one
-program.
+program, and `synthstats-lightning sandbox` attacks the sandbox from inside to prove that it holds here.
 """
 
 
@@ -23,12 +23,12 @@ def main(args: Sequence[str] | None = None) -> Any:
         args: Arguments; those of the process by default.
 
     Returns:
-        For `score` the `Score`, otherwise the `LightningCLI` after its run.
+        For `score` the `Score`, for `sandbox` the `SelfCheck`, otherwise the `LightningCLI` after its run.
 
     Raises:
         SystemExit: With code 2 and one line on standard error if an argument, a file or a value is wrong;
             with code
-            1 after `score` if the program has no score.
+            1 after `score` if the program has no score, and after `sandbox` if it does not hold.
     """
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments == ["--version"]:
@@ -38,6 +38,10 @@ def main(args: Sequence[str] | None = None) -> Any:
         from synthstats_lightning.score_command import run_score
 
         return run_score(arguments[1:])
+    if arguments[:1] == ["sandbox"]:
+        from synthstats_lightning.sandbox_command import run_sandbox
+
+        return run_sandbox(arguments[1:])
     from synthstats_lightning.lightning_cli import run_lightning
 
     return run_lightning(arguments, DESCRIPTION)

@@ -9,7 +9,13 @@ from typing import NoReturn
 
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from synthstats_lightning.callbacks import LogZDiagnostics, PosteriorReport, PredictionWriter, ProgramScoring
+from synthstats_lightning.callbacks import (
+    LogZDiagnostics,
+    PosteriorReport,
+    PredictionWriter,
+    ProgramScoring,
+    TrainingMetrics,
+)
 from synthstats_lightning.cli import fail
 from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
@@ -88,5 +94,5 @@ def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
             sys.argv = saved
 
 
-SHORT_NAMES = (LogZDiagnostics, PosteriorReport, PredictionWriter, ProgramScoring)
+SHORT_NAMES = (LogZDiagnostics, PosteriorReport, PredictionWriter, ProgramScoring, TrainingMetrics)
 """Imported so that configurations may name them without their module."""

@@ -32,6 +32,7 @@ from synthstats_lightning.policy import (
     adapter_as,
     copy_adapter,
     load_policy,
+    reroll_programs,
     resolve,
 )
 from synthstats_lightning.replay import TrajectoryBatch
@@ -126,6 +127,7 @@ class GFlowNetModule(LightningModule):
         self.estimates_first_log_z = log_z_init is None
         self.flow_head: FlowHead | None = None
         self.reference_adapter: dict[str, Tensor] | None = None
+        self.batch_residual: Tensor | None = None
         self.policy: Policy | None = None
         self.register_state_dict_post_hook(_drop_base_weights)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_expect_no_base_weights)  # type: ignore[no-untyped-call]
@@ -226,6 +228,7 @@ class GFlowNetModule(LightningModule):
             inputs.named["log_flow"] = self.flow_head(inputs.hidden, log_z)
         if objective.reset_reference_every > 0:
             inputs.named["reference_log_prob"] = self._moved_reference(batch)
+        self.batch_residual = (log_z + log_prob - batch.log_reward).detach()
         output: LossOutput = objective(log_prob, batch.log_reward, log_z, **inputs.named)
         if not objective.learns_log_z:
             # every parameter takes part, as distributed training wants, without being moved
@@ -288,6 +291,30 @@ class GFlowNetModule(LightningModule):
         encoded = [policy.encode_prompt(prompt.rules, prompt.request) for prompt in prompts]
         return policy.sample(
             encoded, num_samples, settings, seed=self.seed, rank=self.global_rank, step=stream
+        )
+
+    def reroll(
+        self,
+        prompts: Sequence[Prompt],
+        prompt_index: Sequence[int],
+        prefixes: Sequence[Sequence[int]],
+        settings: SamplingSettings,
+        stream: int,
+    ) -> SampledPrograms:
+        """Programs that begin with given tokens and go on as the policy will; see `policy.reroll_programs`.
+
+        Args:
+            prompts: One a task.
+            prompt_index: Which prompt each program answers.
+            prefixes: First tokens of each program.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream.
+        """
+        policy = self.loaded_policy
+        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
+        encoded = [policy.encode_prompt(prompt.rules, prompt.request) for prompt in prompts]
+        return reroll_programs(
+            policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
         )
 
     def learned_log_z(self, task_index: int) -> float:

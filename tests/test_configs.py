@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 QUICKSTART = "configs/quickstart.yaml"
 OVERLAYS = sorted(
     str(path.relative_to(ROOT))
-    for folder in ("tasks", "policy", "objective", "trainer")
+    for folder in ("tasks", "policy", "objective", "trainer", "replay")
     for path in (ROOT / "configs" / folder).glob("*.yaml")
     if path.name != "tiny_pretraining.yaml"  # read by `python -m synthstats_lightning.pretraining`
 )
@@ -42,7 +42,7 @@ def contained(part, whole):
 
 
 def test_there_is_an_overlay_of_every_kind():
-    assert {path.split("/")[1] for path in OVERLAYS} == {"tasks", "policy", "objective", "trainer"}
+    assert {path.split("/")[1] for path in OVERLAYS} == {"tasks", "policy", "objective", "trainer", "replay"}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

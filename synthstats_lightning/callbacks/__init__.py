@@ -4,5 +4,6 @@ from synthstats_lightning.callbacks.log_z_diagnostics import LogZDiagnostics
 from synthstats_lightning.callbacks.posterior_report import PosteriorReport
 from synthstats_lightning.callbacks.prediction_writer import PredictionWriter
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
+from synthstats_lightning.callbacks.training_metrics import TrainingMetrics
 
-__all__ = ["LogZDiagnostics", "PosteriorReport", "PredictionWriter", "ProgramScoring"]
+__all__ = ["LogZDiagnostics", "PosteriorReport", "PredictionWriter", "ProgramScoring", "TrainingMetrics"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from synthstats_lightning.callbacks.evaluation import importance_log_z
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy import on_policy
 
 DIAGNOSTICS_STREAM = 2**43
 """Its programs come from streams that nothing else uses: whether it runs changes no other sample."""
@@ -55,7 +55,7 @@ class LogZDiagnostics(Callback):
         if scoring is None or not isinstance(pl_module, GFlowNetModule):
             raise TypeError("LogZDiagnostics needs a GFlowNetModule and a ProgramScoring callback")
         if not self._pending and trainer.global_step % self.every_n_steps == 0:
-            own = replace(pl_module.sampling, temperature=1.0, epsilon=0.0, top_p=1.0)
+            own = on_policy(pl_module.sampling)
             stream = DIAGNOSTICS_STREAM + trainer.global_step
             self._pending = scoring.scorer.sample(trainer, pl_module, self.num_programs, own, stream)
             self._learned = pl_module.log_z.per_task().tolist()
@@ -65,7 +65,7 @@ class LogZDiagnostics(Callback):
     def _log(self, scoring: ProgramScoring, module: GFlowNetModule) -> None:
         programs, self._pending = self._pending, []
         for index, task in enumerate(scoring.scorer.tasks):
-            records = [scoring.scorer.record(item) for item in programs if item.task_index == index]
+            records = [scoring.record(item) for item in programs if item.task_index == index]
             estimate = importance_log_z(
                 np.array([record.log_reward for record in records]),
                 np.array([record.log_prob for record in records]),

@@ -5,23 +5,33 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
+from synthstats_lightning.callbacks.beginnings import draw_beginnings
+from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.evaluation import evaluation_metrics
 from synthstats_lightning.callbacks.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
+from synthstats_lightning.confinement import Level, check_level
+from synthstats_lightning.distributed import gather_objects, own_state
 from synthstats_lightning.module import PROGRAMS, GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings, annealed
+from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.replay import ReplayBuffer, Trajectory
+from synthstats_lightning.replay import Demonstration, ReplayBuffer
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.scoring.schedule import RewardSchedule
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
+
+REROLL_STREAM = 2**44
+"""Programs with rewritten ends come from streams that nothing else uses."""
 
 
 class ProgramScoring(Callback):
@@ -43,9 +53,18 @@ class ProgramScoring(Callback):
             cores this process may use, at least one.
         sampling: Temperature, exploration and length of training samples; the module's own by default.
         anneal_steps: Training steps over which the temperature of training samples goes, linearly, from that
-            of `sampling` to the module's own; 0 keeps it.
+            of `sampling` to the module's own, and its other exploration to none; 0 keeps them.
+        reward_schedule: How `beta` and `prior_weight` of the reward come to their final values; they have
+            them from the start by default.
+        reroll_fraction: Share of a sampling round, from 0 to 1, that are good programs of the buffer with
+            their ends written anew: drawn by reward priority, cut at a uniformly drawn token. For balance
+            objectives; 0 by default.
         limits: Of the sandbox.
+        sandbox: How strictly the kernel confines programs: `strict`, `standard` (interpreter's files may be
+            read), `plus` (namespaces as well) or `none` (not at all, with a warning).
         engine: Of the scoring engine.
+        score_cache: File of scores, made if need be, that outlives the run and that several runs on one
+            machine may share: an equal program of an equal task is scored once. None by default.
         buffer: The replay buffer; by default the data module's `buffer`.
         tasks: The tasks; by default the data module's `tasks`.
 
@@ -64,8 +83,12 @@ class ProgramScoring(Callback):
         num_workers: int | None = None,
         sampling: SamplingSettings | None = None,
         anneal_steps: int = 0,
+        reward_schedule: RewardSchedule | None = None,
+        reroll_fraction: float = 0.0,
         limits: SandboxLimits | None = None,
+        sandbox: Level = "strict",
         engine: EngineSettings | None = None,
+        score_cache: str | None = None,
         buffer: ReplayBuffer | None = None,
         tasks: Sequence[Task] | None = None,
     ) -> None:
@@ -80,7 +103,12 @@ class ProgramScoring(Callback):
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if anneal_steps < 0:
             raise ValueError(f"anneal_steps must be at least 0, got {anneal_steps}")
+        if not 0 <= reroll_fraction <= 1:
+            raise ValueError(f"reroll_fraction must be from 0 to 1, got {reroll_fraction}")
         self.reward = reward or Reward()
+        self.reward_schedule = reward_schedule or RewardSchedule()
+        self.reward_schedule.at(self.reward, 0)  # what it cannot start from is an error here
+        self.reroll_fraction = reroll_fraction
         self.programs_per_step = programs_per_step
         self.every_n_steps = every_n_steps
         self.warmup_programs = warmup_programs
@@ -90,14 +118,18 @@ class ProgramScoring(Callback):
         self.sampling = sampling
         self.anneal_steps = anneal_steps
         self.limits = limits
+        self.sandbox = check_level(sandbox)
         self.engine = engine
+        self.score_cache = score_cache
         self.records = ProgramRecords()
         self.failures: Counter[FailureCategory] = Counter()
         self._given_buffer = buffer
         self._given_tasks = tasks
         self._scorer: SampleScorer | None = None
         self._pending: list[PendingProgram] = []
-        self._restored: list[tuple[int, str, list[int], float, float]] = []
+        self._restored: list[tuple[Any, ...]] = []
+        self._present = self.reward
+        self._sharing: ReplayBuffer | None = None
         self._stream = 0
         self._evaluated: dict[int, list[ProgramRecord]] = {}
         self._window = _Window()
@@ -130,8 +162,14 @@ class ProgramScoring(Callback):
             raise TypeError(
                 "ProgramScoring needs `tasks`: pass them, or use a data module with that attribute"
             )
+        buffer = self._given_buffer
+        if buffer is None:
+            buffer = getattr(getattr(trainer, "datamodule", None), "buffer", None)
+        self._sharing = buffer if buffer is not None and buffer.multiplicity == "program" else None
         if self._scorer is None and stage != "predict":
-            self._scorer = SampleScorer(tasks, self.reward, self.num_workers, self.limits, self.engine)
+            self._scorer = SampleScorer(
+                tasks, self.reward, self.num_workers, self.limits, self.engine, self.sandbox, self.score_cache
+            )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends the workers."""
@@ -152,13 +190,19 @@ class ProgramScoring(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Registers prompts, takes up what a checkpoint left without a score, and fills the buffer."""
         module = _module(pl_module)
-        buffer = self._buffer(trainer)
+        buffer = self.buffer(trainer)
         for index, prompt in enumerate(self.scorer.prompts):
             buffer.register_prompt(index, module.loaded_policy.encode_prompt(prompt.rules, prompt.request))
         for record in self.records:
             self.scorer.remember(record)
         self._pending += [self.scorer.resubmit(*fields) for fields in self._restored]
         self._restored = []
+        self._retemper(trainer)
+        given: list[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
+        for record in add_demonstrations(
+            given, self.scorer, module, buffer, self._present, trainer.global_step
+        ):
+            self.records.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
         if missing > 0:
             self._sample_round(trainer, module, missing)
@@ -170,6 +214,7 @@ class ProgramScoring(Callback):
     ) -> None:
         """Takes finished scores into the buffer and samples the next programs."""
         module = _module(pl_module)
+        self._retemper(trainer)
         self._harvest(trainer, wait=False)
         if trainer.global_step % self.every_n_steps == 0 and len(self._pending) <= self.max_in_flight:
             self._sample_round(trainer, module, self.programs_per_step)
@@ -181,8 +226,41 @@ class ProgramScoring(Callback):
         """Waits for the programs that are still being scored, so that none is lost."""
         if not trainer.interrupted:
             self._harvest(trainer, wait=True)
+        self._present = self.reward
 
-    def _buffer(self, trainer: Trainer) -> ReplayBuffer:
+    def record(self, program: PendingProgram) -> ProgramRecord:
+        """Waits for a program's score and rewards it as the objective would at present.
+
+        Its log reward is that of the present temperature, and shared among spellings where the buffer says
+        so; that of `records` is of the final temperature and never shared.
+
+        Args:
+            program: The program.
+        """
+        if self._present == self.reward:
+            record = self.scorer.record(program)
+        else:
+            record = self.scorer.record(program, self._present)
+        if self._sharing is not None:
+            canonical = record.score.canonical if record.score.scored else None
+            record.log_reward -= self._sharing.log_spellings(program.task_index, canonical or "")
+        return record
+
+    def _retemper(self, trainer: Trainer) -> None:
+        present = self.reward_schedule.at(self.reward, trainer.global_step)
+        if present != self._present:
+            self._present = present
+            self.buffer(trainer).retemper(present.blend)
+
+    def buffer(self, trainer: Trainer) -> ReplayBuffer:
+        """The buffer that programs go to.
+
+        Args:
+            trainer: Whose data module has it, unless it was given.
+
+        Raises:
+            TypeError: If there is none.
+        """
         buffer = self._given_buffer
         if buffer is None:
             buffer = getattr(getattr(trainer, "datamodule", None), "buffer", None)
@@ -194,8 +272,22 @@ class ProgramScoring(Callback):
 
     def _sample_round(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> None:
         started = time.perf_counter()
-        settings = self._training_settings(module.sampling, trainer.global_step)
-        self._pending += self.scorer.sample(trainer, module, num_samples, settings, self._stream)
+        step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
+        settings = self._training_settings(module.sampling, step)
+        programs: list[PendingProgram] = []
+        rerolled = round(self.reroll_fraction * num_samples)
+        if rerolled:
+            stream = REROLL_STREAM + self._stream
+            generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
+            shortest = module.sampling.min_new_tokens
+            beginnings = draw_beginnings(buffer, tasks, rerolled, shortest, generator)
+            beginnings = [item for item in beginnings if len(item[1]) < settings.max_new_tokens]
+            if beginnings:
+                programs += self.scorer.reroll(trainer, module, beginnings, settings, stream)
+                num_samples -= rerolled
+        if num_samples:
+            programs += self.scorer.sample(trainer, module, num_samples, settings, self._stream)
+        self._pending += [program._replace(step=step) for program in programs]
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
 
@@ -205,22 +297,14 @@ class ProgramScoring(Callback):
         return annealed(self.sampling, final.temperature, step / self.anneal_steps)
 
     def _harvest(self, trainer: Trainer, wait: bool) -> None:
-        buffer = self._buffer(trainer)
+        buffer = self.buffer(trainer)
         waiting = []
         for program in self._pending:
             if not (wait or program.score.done()):
                 waiting.append(program)
                 continue
             record = self.scorer.record(program)
-            buffer.add(
-                Trajectory(
-                    program.task_index,
-                    program.program_ids,
-                    record.log_reward,
-                    program.reference_log_prob,
-                    program.log_prob,
-                )
-            )
+            buffer.add(self.scorer.trajectory(program, record.score, self._present))
             self.records.add(record)
             self._window.records.append(record)
             if record.score.failure is not None:
@@ -237,12 +321,17 @@ class ProgramScoring(Callback):
         module.log("perf/worker_restarts", float(self.scorer.pool.worker_restarts))
         for category, count in self.failures.items():
             module.log(f"failures/{category}", float(count))
+        for name, way in asdict(self.reward_schedule).items():
+            if way is not None:
+                module.log(f"reward/{name}", getattr(self._present, name))
         if not programs:
             return
         evidence = [record.score.evidence for record in window.records if record.score.evidence is not None]
         self._log(module, "sample/valid_rate", len(evidence) / programs, bar="valid")
         log_reward = float(np.mean([record.log_reward for record in window.records]))
         self._log(module, "sample/log_reward", log_reward, bar="reward")
+        copying = sum(record.score.literal_copies > 0 for record in window.records)
+        module.log("sample/literal_copies", copying / programs)
         if evidence:
             self._log(module, "sample/evidence", float(np.mean(evidence)), bar="evidence")
             structures = {record.score.structure for record in window.records if record.score.scored}
@@ -275,7 +364,7 @@ class ProgramScoring(Callback):
     def _by_task(self, programs: list[PendingProgram]) -> dict[int, list[ProgramRecord]]:
         rows: dict[int, list[ProgramRecord]] = {}
         for program in programs:
-            rows.setdefault(program.task_index, []).append(self.scorer.record(program))
+            rows.setdefault(program.task_index, []).append(self.record(program))
         return rows
 
     def _collect(self, outputs: SampledPrograms) -> None:
@@ -317,15 +406,12 @@ class ProgramScoring(Callback):
     # --- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Stream, records and programs in flight, in primitive types."""
+        """Stream, records and, of every rank, programs in flight, in primitive types."""
         return {
             "stream": self._stream,
             "records": self.records.to_json_lines(),
             "failures": {str(category): count for category, count in self.failures.items()},
-            "in_flight": [
-                (item.task_index, item.source, list(item.program_ids), item.log_prob, item.reference_log_prob)
-                for item in self._pending
-            ],
+            "in_flight": gather_objects([_plain(item) for item in self._pending]),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -335,7 +421,7 @@ class ProgramScoring(Callback):
         self.failures = Counter(
             {FailureCategory(key): count for key, count in state_dict["failures"].items()}
         )
-        self._restored = list(state_dict["in_flight"])
+        self._restored = list(own_state(state_dict["in_flight"], "programs in flight"))
 
 
 class _Window:
@@ -345,6 +431,12 @@ class _Window:
         self.started = time.perf_counter()
         self.sampling_seconds = 0.0
         self.records: list[ProgramRecord] = []
+
+
+def _plain(item: PendingProgram) -> tuple[Any, ...]:
+    """What `SampleScorer.resubmit` takes."""
+    ids = list(item.program_ids)
+    return (item.task_index, item.source, ids, item.log_prob, item.reference_log_prob, item.step)
 
 
 def _module(pl_module: LightningModule) -> GFlowNetModule:

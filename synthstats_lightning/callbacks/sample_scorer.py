@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from lightning.pytorch import Trainer
 
 from synthstats_lightning.callbacks.records import ProgramRecord
+from synthstats_lightning.confinement import Level
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.replay import Trajectory
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scorer import ProgramScorer
 from synthstats_lightning.scoring.reward import Reward
@@ -31,6 +35,7 @@ class PendingProgram(NamedTuple):
         log_prob: Under the policy that sampled it, in nats.
         reference_log_prob: With the adapter off, in nats.
         score: The score to come.
+        step: Training step at which it was sampled.
     """
 
     task_index: int
@@ -39,6 +44,7 @@ class PendingProgram(NamedTuple):
     log_prob: float
     reference_log_prob: float
     score: Future[Score]
+    step: int = 0
 
 
 class SampleScorer:
@@ -50,9 +56,12 @@ class SampleScorer:
         num_workers: See `ProgramScorer`.
         limits: Of the sandbox.
         engine: Of the scoring engine.
+        sandbox: How strictly the kernel confines programs.
+        score_cache: File of scores that outlives the run, see `ProgramScorer`.
 
     Raises:
         RuntimeError: If a task's baseline program has no score.
+        SandboxError: If programs cannot be confined here.
     """
 
     def __init__(
@@ -62,11 +71,13 @@ class SampleScorer:
         num_workers: int | None,
         limits: SandboxLimits | None,
         engine: EngineSettings | None,
+        sandbox: Level = "strict",
+        score_cache: str | Path | None = None,
     ) -> None:
         self.tasks = list(tasks)
         self.prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
-        self.pool = ProgramScorer(num_workers, limits, engine)
+        self.pool = ProgramScorer(num_workers, limits, engine, sandbox, score_cache)
         try:
             self.pool.start()
             self.baselines = [self._baseline(task) for task in self.tasks]
@@ -99,6 +110,28 @@ class SampleScorer:
             samples = module.sample(self.prompts, num_samples, settings, stream=stream)
         return self.submit(samples)
 
+    def reroll(
+        self,
+        trainer: Trainer,
+        module: GFlowNetModule,
+        beginnings: Sequence[tuple[int, tuple[int, ...]]],
+        settings: SamplingSettings,
+        stream: int,
+    ) -> list[PendingProgram]:
+        """Has the ends of given programs written anew and hands the programs to the workers.
+
+        Args:
+            trainer: For its precision.
+            module: Whose policy writes them.
+            beginnings: Task index and first tokens of each program.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream.
+        """
+        tasks, prefixes = zip(*beginnings, strict=True)
+        with torch.no_grad(), trainer.precision_plugin.forward_context():
+            samples = module.reroll(self.prompts, tasks, prefixes, settings, stream=stream)
+        return self.submit(samples)
+
     def submit(self, samples: SampledPrograms) -> list[PendingProgram]:
         """Hands sampled programs to the workers; one without a stop token fails at once."""
         return [self._submit_row(samples, row) for row in range(len(samples.sources))]
@@ -110,22 +143,54 @@ class SampleScorer:
         program_ids: Sequence[int],
         log_prob: float,
         reference_log_prob: float,
+        step: int = 0,
     ) -> PendingProgram:
-        """Hands over a program that an interrupted run had sampled."""
+        """Hands over a program that is given, or that an interrupted run had sampled."""
         score = self.pool.submit(source, self.tasks[task_index])
-        return PendingProgram(task_index, source, tuple(program_ids), log_prob, reference_log_prob, score)
+        ids = tuple(program_ids)
+        return PendingProgram(task_index, source, ids, log_prob, reference_log_prob, score, step)
 
-    def record(self, program: PendingProgram) -> ProgramRecord:
-        """Waits for a program's score and turns it into a reward."""
-        score = program.score.result()
+    def record(self, program: PendingProgram, reward: Reward | None = None) -> ProgramRecord:
+        """Waits for a program's score and turns it into a reward.
+
+        Args:
+            program: The program.
+            reward: From its score to a log reward; the run's final one by default.
+        """
+        score, reward = program.score.result(), reward or self.reward
         baseline = self.reward.value(self.baselines[program.task_index])
         return ProgramRecord(
             task=self.tasks[program.task_index].name,
             source=program.source,
             score=score,
-            log_reward=self.reward.log_reward(score, baseline, program.reference_log_prob),
+            log_reward=reward.log_reward(
+                score, baseline, program.reference_log_prob, len(program.program_ids)
+            ),
             log_prob=program.log_prob,
             reference_log_prob=program.reference_log_prob,
+        )
+
+    def trajectory(self, program: PendingProgram, score: Score, reward: Reward) -> Trajectory:
+        """What the replay buffer holds of a scored program.
+
+        Args:
+            program: The program.
+            score: Its score.
+            reward: As it is at present; the parts that the log reward is blended from come along.
+        """
+        baseline = self.reward.value(self.baselines[program.task_index])
+        parts = reward.parts(score, baseline, len(program.program_ids))
+        log_reward = reward.blend(np.array([parts]), np.array([program.reference_log_prob]))
+        return Trajectory(
+            program.task_index,
+            program.program_ids,
+            float(log_reward[0]),
+            program.reference_log_prob,
+            program.log_prob,
+            parts,
+            (score.canonical or "") if score.scored else "",
+            (score.structure or "") if score.scored else "",
+            program.step,
         )
 
     def remember(self, record: ProgramRecord) -> None:

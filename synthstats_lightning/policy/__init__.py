@@ -3,7 +3,8 @@
 from synthstats_lightning.policy.loading import ModelSettings, load_policy, resolve
 from synthstats_lightning.policy.lora import LoraSettings
 from synthstats_lightning.policy.policy import Policy
-from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed
+from synthstats_lightning.policy.reroll import reroll_programs
+from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed, on_policy
 from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "annealed",
     "copy_adapter",
     "load_policy",
+    "on_policy",
+    "reroll_programs",
     "resolve",
 ]

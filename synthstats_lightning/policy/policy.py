@@ -89,6 +89,11 @@ class Policy(nn.Module):
         return hasattr(self.model, "peft_config")
 
     @property
+    def head(self) -> OutputHead:
+        """From hidden states to logits."""
+        return self._head
+
+    @property
     def language_model(self) -> Any:
         """The transformers model, its layers adapted in place if there is an adapter."""
         return self.model.get_base_model() if self.has_adapter else self.model

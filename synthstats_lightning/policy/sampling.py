@@ -26,6 +26,8 @@ class SamplingSettings:
             stop was forced, is no token of the program and no factor of its probability, and `stopped` is
             False.
         temperature: Divides the logits, positive.
+        temperature_high: If given, at least `temperature`: every program has a temperature of its own,
+            uniform between the two.
         epsilon: Probability, at each token, of drawing uniformly over the vocabulary, in `[0, 1]`.
         top_p: Keep the fewest tokens whose tempered probabilities reach this sum, in `(0, 1]`; 1 keeps all.
         min_new_tokens: Tokens before which a program does not stop, the stop token not counted, less than
@@ -41,6 +43,7 @@ class SamplingSettings:
     epsilon: float = 0.0
     top_p: float = 1.0
     min_new_tokens: int = 0
+    temperature_high: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
@@ -52,14 +55,27 @@ class SamplingSettings:
             )
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
+        high = self.temperature_high
+        if high is not None and not self.temperature <= high < float("inf"):
+            raise ValueError(
+                f"temperature_high must be finite and at least temperature={self.temperature}, got {high}"
+            )
         if not 0 <= self.epsilon <= 1:
             raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
 
 
+def on_policy(settings: SamplingSettings) -> SamplingSettings:
+    """The same limits without exploration: what is drawn has the policy's own probabilities."""
+    return replace(settings, temperature=1.0, temperature_high=None, epsilon=0.0, top_p=1.0)
+
+
 def annealed(settings: SamplingSettings, temperature: float, progress: float) -> SamplingSettings:
-    """The same settings with their temperature moved linearly towards another one.
+    """The same settings with exploration moved linearly towards none.
+
+    The temperature, both ends of its range if it has one, goes to the given one, `epsilon` to 0 and `top_p`
+    to 1.
 
     Args:
         settings: Where the schedule starts.
@@ -67,7 +83,18 @@ def annealed(settings: SamplingSettings, temperature: float, progress: float) ->
         progress: Share of the way, clipped to `[0, 1]`.
     """
     progress = min(max(progress, 0.0), 1.0)
-    return replace(settings, temperature=(1 - progress) * settings.temperature + progress * temperature)
+
+    def towards(start: float, end: float) -> float:
+        return (1 - progress) * start + progress * end
+
+    high = settings.temperature_high
+    return replace(
+        settings,
+        temperature=towards(settings.temperature, temperature),
+        temperature_high=None if high is None else towards(high, temperature),
+        epsilon=towards(settings.epsilon, 0.0),
+        top_p=towards(settings.top_p, 1.0),
+    )
 
 
 class SampledPrograms(NamedTuple):
@@ -109,13 +136,21 @@ def stream_seed(seed: int, rank: int, step: int) -> int:
 
 
 def behaviour_probabilities(
-    logits: Float[Tensor, "batch vocabulary"], settings: SamplingSettings
+    logits: Float[Tensor, "batch vocabulary"],
+    settings: SamplingSettings,
+    temperature: Float[Tensor, " batch"] | None = None,
 ) -> Float[Tensor, "batch vocabulary"]:
     """What the next token is drawn from: (1 − ε) · top-p(softmax(logits / temperature)) + ε · uniform.
 
     Tokens with a logit of −inf are never drawn.
+
+    Args:
+        logits: Of each program's next token.
+        settings: See `SamplingSettings`.
+        temperature: Each program's own; that of the settings by default.
     """
-    probabilities = torch.softmax(logits / settings.temperature, -1)
+    scale = settings.temperature if temperature is None else temperature[:, None]
+    probabilities = torch.softmax(logits / scale, -1)
     if settings.top_p < 1:
         ordered, order = probabilities.sort(-1, descending=True)
         # a token stays if those before it do not yet reach top_p, so the likeliest always does
@@ -126,6 +161,20 @@ def behaviour_probabilities(
         uniform = allowed / allowed.sum(-1, keepdim=True)
         probabilities = torch.lerp(probabilities, uniform, settings.epsilon)
     return probabilities
+
+
+def row_temperatures(
+    settings: SamplingSettings, num_rows: int, generator: torch.Generator
+) -> Float[Tensor, " batch"] | None:
+    """Each program's own temperature on CPU, or `None` (and no random number used) if all have the same."""
+    if settings.temperature_high is None:
+        return None
+    share = torch.rand(num_rows, generator=generator)
+    return torch.lerp(
+        torch.full_like(share, settings.temperature),
+        torch.full_like(share, settings.temperature_high),
+        share,
+    )
 
 
 def draw_tokens(
@@ -173,6 +222,8 @@ def decode_programs(
 
     device, num_rows, limit = row_prompt.device, row_prompt.shape[0], settings.max_new_tokens
     uniforms = torch.rand(limit, num_rows, generator=generator, dtype=torch.float64).to(device)
+    temperatures = row_temperatures(settings, num_rows, generator)
+    temperatures = None if temperatures is None else temperatures.to(device)
     stops = torch.tensor(stop_ids, device=device)
     prompt_ids, prompt_mask = pad_left(prompts, pad_id, device)
     mask = None if bool(prompt_mask.all()) else prompt_mask
@@ -192,7 +243,8 @@ def decode_programs(
         logits = head.logits(hidden)
         if step < settings.min_new_tokens:
             logits = logits.index_fill(-1, stops, -torch.inf)
-        tokens = draw_tokens(behaviour_probabilities(logits, settings), uniforms[step, rows])
+        own = None if temperatures is None else temperatures[rows]
+        tokens = draw_tokens(behaviour_probabilities(logits, settings, own), uniforms[step, rows])
         live = ~stopped[rows]
         gained = logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
         log_prob[rows] += gained * live

@@ -6,8 +6,10 @@ Imports numpy at most, never torch or PyMC, so that sandbox workers and the trai
 from __future__ import annotations
 
 from synthstats_lightning.programs.canonical import (
+    CanonicalModel,
     canonical_form,
     canonical_hash,
+    canonical_model,
     canonicalise,
     structure_hash,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "DISTRIBUTIONS",
     "GRAPH_FORMAT",
     "OPERATIONS",
+    "CanonicalModel",
     "DataSchema",
     "Distribution",
     "FailureCategory",
@@ -33,6 +36,7 @@ __all__ = [
     "Support",
     "canonical_form",
     "canonical_hash",
+    "canonical_model",
     "canonicalise",
     "constant_array",
     "parse_graph",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 from synthstats_lightning.programs.colours import (
     digest,
@@ -47,9 +48,41 @@ def canonicalise(graph: ModelGraph) -> ModelGraph:
     Raises:
         ValueError: If `graph` has no shapes or dtypes.
     """
+    if graph.is_canonical:
+        return graph
     if not len(graph.shapes) == len(graph.dtypes) == len(graph.nodes):
         raise ValueError("graph.shapes and graph.dtypes are not filled: pass a graph from parse_graph")
     return _ordered(simplify(graph))
+
+
+class CanonicalModel(NamedTuple):
+    """Everything by which models are told apart, from one canonicalisation.
+
+    Attributes:
+        graph: The canonical graph.
+        form: It as one line of JSON.
+        hash: Of the form: equal for equal models, whatever their spelling.
+        structure: Hash of the model without the values of its constants.
+    """
+
+    graph: ModelGraph
+    form: str
+    hash: str
+    structure: str
+
+
+def canonical_model(graph: ModelGraph) -> CanonicalModel:
+    """Canonicalises a model once for cache, deduplication and structure.
+
+    Args:
+        graph: As for `canonicalise`.
+
+    Raises:
+        ValueError: If `graph` has no shapes or dtypes.
+    """
+    canonical = canonicalise(graph)
+    form = canonical.to_json()
+    return CanonicalModel(canonical, form, _hash_of(form), structure_hash(canonical))
 
 
 def canonical_form(graph: ModelGraph) -> str:
@@ -59,7 +92,11 @@ def canonical_form(graph: ModelGraph) -> str:
 
 def canonical_hash(graph: ModelGraph) -> str:
     """SHA-256 of the canonical form, 32 hexadecimal digits."""
-    return hashlib.sha256(canonical_form(graph).encode()).hexdigest()[:HASH_LENGTH]
+    return _hash_of(canonical_form(graph))
+
+
+def _hash_of(form: str) -> str:
+    return hashlib.sha256(form.encode()).hexdigest()[:HASH_LENGTH]
 
 
 def structure_hash(graph: ModelGraph) -> str:
@@ -112,6 +149,7 @@ def _ordered(graph: ModelGraph) -> ModelGraph:
         response=new[graph.response],
         shapes=tuple(graph.shapes[old] for old in order),
         dtypes=tuple(graph.dtypes[old] for old in order),
+        is_canonical=True,
     )
 
 

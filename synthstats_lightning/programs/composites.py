@@ -59,6 +59,7 @@ WITH_CDF = frozenset(
 _WITH_LOWER = frozenset({Support.POSITIVE, Support.UNIT, Support.INTERVAL, Support.ABOVE, Support.CIRCLE})
 _WITH_UPPER = frozenset({Support.UNIT, Support.INTERVAL, Support.BELOW, Support.CIRCLE})
 _PLAIN = frozenset({Support.REAL, Support.POSITIVE, Support.UNIT})
+_VECTOR_PARTS = {"LKJCholeskyCov": frozenset({Support.POSITIVE}), "Ordered": _PLAIN}
 
 
 def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
@@ -94,7 +95,7 @@ def entry_of(law: Law) -> Distribution:
         return DISTRIBUTIONS[law.name]
     parts = [entry_of(component) for component in law.components]
     for part in parts:
-        if part.event_rank:
+        if part.event_rank and law.name != "RandomWalk":
             raise UnsupportedLaw(f"{law.name} of the multivariate {part.name}")
     if law.name in VECTORS:
         return _vector(law, parts)
@@ -124,7 +125,7 @@ def _made(
         support,
         integer_parameters=frozenset(f"{i}.{n}" for i, part in numbered for n in part.integer_parameters),
         fixed={f"{i}.{n}": value for i, part in numbered for n, value in part.fixed.items()},
-        event_rank=int(law.name in VECTORS),
+        event_rank=int(law.name in VECTORS) + parts[0].event_rank,
         parameter_ranks=ranks,
         atoms=support is Support.MIXED and law.name in ("Censored", "Hurdle"),
     )
@@ -132,14 +133,17 @@ def _made(
 
 def _vector(law: Law, parts: list[Distribution]) -> Distribution:
     """Vectors made of univariate parts, whose parameters have an axis along the vector where it varies."""
-    wanted = Support.POSITIVE if law.name == "LKJCholeskyCov" else Support.REAL
+    allowed = _VECTOR_PARTS.get(law.name, frozenset({Support.REAL}))
     for part in parts:
-        if part.support is not wanted or any(part.ranks):
-            raise UnsupportedLaw(f"{law.name} of {part.name}, whose support is not {wanted.value}")
+        if part.support not in allowed or (any(part.ranks) and not part.event_rank):
+            wanted = " or ".join(sorted(support.value for support in allowed))
+            raise UnsupportedLaw(f"{law.name} of {part.name}, whose support is not {wanted}")
     along = [rank + 1 for part in parts for rank in part.ranks]
     if law.name == "RandomWalk":
+        if len({part.event_rank for part in parts}) > 1 or parts[0].event_rank > 1:
+            raise UnsupportedLaw(f"RandomWalk from {parts[0].name} in steps of {parts[1].name}")
         start = len(parts[0].parameters)
-        return _made(law, parts, Support.REAL, (), (*(0,) * start, *along[start:]))
+        return _made(law, parts, Support.REAL, (), (*parts[0].ranks, *along[start:]))
     if law.name == "AR":
         return _made(law, parts, Support.REAL, ("constant", "rho", "sigma"), (0, 1, 0, *along))
     if law.name == "Ordered":

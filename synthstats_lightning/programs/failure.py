@@ -32,6 +32,8 @@ class FailureCategory(StrEnum):
     """The scorer reached its time or memory limit, or no estimator passed its own acceptance check."""
     NON_FINITE = "non_finite"
     """The score is NaN or infinite."""
+    IMPROPER = "improper"
+    """The evidence of a discrete or rounded response is above 0: more than probability allows."""
 
 
 class ProgramFailure(Exception):

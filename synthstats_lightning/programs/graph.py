@@ -55,6 +55,8 @@ class ModelGraph:
         deterministics: Name to node index, for reading derived quantities.
         shapes: Shape of every node, filled by validation.
         dtypes: dtype of every node, `"float64"`, `"int64"` or `"bool"`, filled by validation.
+        is_canonical: Whether `programs.canonical.canonicalise` made it, which then need not do so again; no
+            part of equality.
     """
 
     nodes: tuple[Node, ...]
@@ -62,6 +64,7 @@ class ModelGraph:
     deterministics: Mapping[str, int] = field(default_factory=dict)
     shapes: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
+    is_canonical: bool = field(default=False, compare=False)
 
     def to_json(self) -> str:
         """The graph as one line of JSON, in the format that `programs.validation.parse_graph` reads."""

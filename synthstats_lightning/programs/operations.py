@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from synthstats_lightning.programs import special
+from synthstats_lightning.programs import matrices, special
+from synthstats_lightning.programs.bessel import scaled_bessel
 from synthstats_lightning.programs.shapes import (
     DTYPES,
     MAX_NDIM,
@@ -229,6 +230,11 @@ def _cumulative(name: str, function: Callable[..., Any]) -> Operation:
     return Operation(name, (1, 1), ("axis",), shape_rule, _at_least_int, evaluation)
 
 
+def _linear(name: str, rule: ShapeRule, arity: int, attributes: tuple[str, ...]) -> Operation:
+    evaluation = matrices.EVALUATIONS[name]
+    return Operation(name, (arity, arity), attributes, rule, _float, evaluation, always_float=True)
+
+
 def _cast(inputs: Sequence[Array], attributes: Attributes) -> Any:
     array = inputs[0]
     if attributes["dtype"] == "int64" and array.dtype.kind == "f" and not (np.abs(array) < 2.0**63).all():
@@ -266,8 +272,10 @@ _ENTRIES = (
             ("erfcx", special.erfcx),
             ("ndtri", special.ndtri),
             ("gammaln", special.gammaln),
+            ("digamma", special.digamma),
         )
     ),
+    _elementwise("scaled_bessel", _float, scaled_bessel, 2),
     _elementwise("neg", _no_bool, np.negative),
     _elementwise("sign", _no_bool, np.sign),
     _elementwise("abs", _promoted, np.abs),
@@ -319,6 +327,25 @@ _ENTRIES = (
         lambda shapes, attributes: matmul(shapes[0], shapes[1]),
         _no_bool,
         lambda inputs, attributes: np.matmul(inputs[0], inputs[1]),
+    ),
+    *(
+        _linear(name, rule, arity, attributes)
+        for name, rule, arity, attributes in (
+            ("cholesky", matrices.square, 1, ()),
+            ("inverse", matrices.square, 1, ()),
+            ("determinant", matrices.single_number, 1, ()),
+            ("log_determinant", matrices.single_number, 1, ()),
+            ("solve", matrices.solution, 2, ()),
+            ("solve_triangular", matrices.triangular_solution, 2, ("lower",)),
+        )
+    ),
+    Operation(
+        "sort",
+        (1, 1),
+        ("axis",),
+        matrices.along_axis,
+        _promoted,
+        lambda inputs, attributes: np.sort(inputs[0], axis=attributes["axis"]),
     ),
     Operation(
         "transpose",

@@ -10,6 +10,7 @@ import numpy as np
 from synthstats_lightning.programs.constants import constant_array
 from synthstats_lightning.programs.distribution import Distribution
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.fields import check_intrinsic, check_matrix, check_total
 from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.programs.laws import VECTORS
 from synthstats_lightning.programs.shapes import Shape, broadcast
@@ -46,8 +47,8 @@ def check_parameter_shapes(distribution: Distribution, shape: Shape, parameters:
             raise ValueError(f"{name} of {distribution.name} has no elements")
         if name in distribution.event_from and own[-1] not in (1, shape[-1]):
             raise ValueError(f"{name} of {distribution.name} is not as long as a draw")
-        if rank == 2 and own[-1] != own[-2]:
-            raise ValueError(f"{name} of {distribution.name} is not square")
+        if rank == 2 and distribution.event_rank == 1 and own[-2:] != (shape[-1], shape[-1]):
+            raise ValueError(f"{name} of {distribution.name} is not square and as long as a draw")
         found.append(own[: len(own) - rank])
     if broadcast(found) != batch:
         raise ValueError(f"parameters of {distribution.name} do not broadcast to its shape")
@@ -77,8 +78,14 @@ def check_parameters(
         _check_weights(law, distribution, inputs, read)
     elif name == "Interpolated":
         _check_points(inputs, read)
+    elif name in ("Multinomial", "DirichletMultinomial"):
+        check_total(inputs[0], read.nodes)
+    elif name == "ICAR":
+        check_intrinsic(inputs, read.nodes)
+    elif name in ("LKJCorr", "LKJCorrCholesky", "MatrixNormal", "Wishart"):
+        check_matrix(law, inputs, read.shapes)
     elif name in VECTORS:
-        check_vector(law, inputs, read.nodes, read.shapes)
+        check_vector(law, distribution, inputs, read.nodes, read.shapes)
     for index, parameter in enumerate(distribution.parameters):
         node = read.nodes[inputs[index]]
         if parameter.split(".")[-1] == "c" and _is_dirac(law, parameter):

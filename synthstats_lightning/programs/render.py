@@ -80,10 +80,25 @@ def summarise_structure(graph: ModelGraph, response_name: str = RESPONSE_NAME) -
     return _summarise(graph, response_name, lambda node: _Text(PLACEHOLDER, is_constant=True))
 
 
+def statements(graph: ModelGraph, response_name: str = RESPONSE_NAME) -> list[str]:
+    """The parts of `summarise`, each whole: the response's distribution, then the priors.
+
+    Args:
+        graph: From `programs.validation.parse_graph`, or canonical.
+        response_name: What to call the response.
+    """
+    return _statements(graph, response_name, _number)
+
+
 def _summarise(graph: ModelGraph, response_name: str, constant: Callable[[Node], _Text]) -> str:
+    line = "; ".join(_statements(graph, response_name, constant))
+    return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"
+
+
+def _statements(graph: ModelGraph, response_name: str, constant: Callable[[Node], _Text]) -> list[str]:
     canonical = canonicalise(graph)
     texts: list[_Text] = []
-    statements: list[tuple[int, str]] = []
+    found: list[tuple[int, str]] = []
     for index, node in enumerate(canonical.nodes):
         inputs = [texts[i] for i in node.inputs]
         if node.op == "random":
@@ -91,7 +106,7 @@ def _summarise(graph: ModelGraph, response_name: str, constant: Callable[[Node],
             name = _printable(response_name) if is_response else node.attributes["name"]
             text = f"{name} ~ {_distribution(node, inputs, show_shape=not is_response)}"
             # the number, not the text: v10 comes after v2
-            statements.append((-1 if is_response else int(name[1:]), text))
+            found.append((-1 if is_response else int(name[1:]), text))
             texts.append(_Text(name))
         elif node.op == "constant":
             texts.append(constant(node))
@@ -101,8 +116,7 @@ def _summarise(graph: ModelGraph, response_name: str, constant: Callable[[Node],
             if node.op in _REDUCTIONS and not canonical.shapes[index]:
                 node = Node(node.op)  # over everything: the axes need not be named
             texts.append(_clipped(_expression(node, inputs)))
-    line = "; ".join(text for _, text in sorted(statements))
-    return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"
+    return [text for _, text in sorted(found)]
 
 
 def _distribution(node: Node, inputs: Sequence[_Text], *, show_shape: bool) -> str:

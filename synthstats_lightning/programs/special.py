@@ -54,6 +54,11 @@ def gammaln(x: Array) -> Array:
     return _each(_lgamma, x)
 
 
+def digamma(x: Array) -> Array:
+    """Derivative of `gammaln`; -inf at 0 and NaN at the poles -1, -2, ..."""
+    return _each(_digamma, x)
+
+
 def clip(x: Array, low: Array, high: Array) -> Array:
     """PyTensor's clip: the lower bound is looked at first, which matters where it lies above the upper."""
     return np.asarray(np.where(x < low, low, np.where(x > high, high, x)))
@@ -89,3 +94,21 @@ def _erfcx(value: float) -> float:
     inverse = 0.5 / (value * value)
     series = 1.0 - inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse * (1.0 - 7.0 * inverse)))
     return series / (value * math.sqrt(math.pi))
+
+
+def _digamma(value: float) -> float:
+    if value == 0:
+        return -math.inf
+    if value < 0:
+        if value == math.floor(value) or not math.isfinite(value):
+            return math.nan
+        return _digamma(1.0 - value) - math.pi / math.tan(math.pi * value)
+    shift = 0.0
+    while value < 14.0:
+        shift -= 1.0 / value
+        value += 1.0
+    inverse = 1.0 / (value * value)
+    # the asymptotic series (Abramowitz and Stegun 6.3.18)
+    tail = 1 / 252 - inverse * (1 / 240 - inverse / 132)
+    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * tail))
+    return shift + math.log(value) - 0.5 / value - series

@@ -17,6 +17,7 @@ from synthstats_lightning.programs.documents import bad_graph, quoted, read_docu
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import GRAPH_FORMAT, DataSchema, ModelGraph, Node
 from synthstats_lightning.programs.laws import read_law
+from synthstats_lightning.programs.matrices import MATRIX_OPERATIONS
 from synthstats_lightning.programs.operations import MAX_INPUTS, OPERATIONS
 from synthstats_lightning.programs.random_nodes import check_parameter_shapes, check_parameters
 from synthstats_lightning.programs.shapes import Shape, check_shape, is_int, size
@@ -29,7 +30,8 @@ MAX_CHAIN = 500
 MAX_ELEMENTS = 1_000_000
 """Most elements of one node."""
 MAX_WORK = 10_000_000
-"""Most elements read and written by all nodes together, for one evaluation (a dot counts its products)."""
+"""Most elements read and written by all nodes together, for one evaluation; a dot counts its products, and so
+does a function of a matrix."""
 MAX_NAME = 200
 """Longest name, in characters."""
 MAX_DETERMINISTICS = 1_000
@@ -218,6 +220,8 @@ class _Builder:
             raise ValueError(f"{node.op} yields more than {MAX_ELEMENTS} elements")
         if node.op == "dot":
             elements *= self.shapes[node.inputs[0]][-1]
+        elif node.op in MATRIX_OPERATIONS:
+            elements = self.shapes[node.inputs[0]][-1] ** 3
         elif node.op == "random" or (node.op in OPERATIONS and OPERATIONS[node.op].elementwise):
             elements *= len(node.inputs)
         self.work += elements + sum(size(self.shapes[i]) for i in node.inputs)

@@ -1,104 +1,171 @@
-"""A replay buffer of trajectories: deduplicating, reward-prioritised, exact to save and restore."""
+"""A replay buffer of trajectories: deduplicating, drawing from four sources, exact to save and restore."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from typing import Any
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
+from synthstats_lightning.replay.balance import effective_number, structure_probabilities
+from synthstats_lightning.replay.categorical import Categorical
+from synthstats_lightning.replay.edit_distance import NearCopies
+from synthstats_lightning.replay.entries import Entries, key_of
+from synthstats_lightning.replay.eviction import LowestRewards
 from synthstats_lightning.replay.priority import rank_priorities
+from synthstats_lightning.replay.ranking import RewardRanking
+from synthstats_lightning.replay.state import FORMAT, pack, unpack
 from synthstats_lightning.replay.trajectory import Trajectory
 
-_FORMAT = 1
+Form = tuple[int, str]
 
 
 class ReplayBuffer:
-    """Holds each distinct program of a task once and draws batches from two sources.
+    """Holds each distinct program of a task once and draws batches from four sources.
 
-    A share `replay_fraction` of a batch comes from all stored programs by reward priority, the rest from the
-    most recently sampled ones, repeated as often as the policy sampled them. GFlowNet objectives are
-    off-policy: both sources train towards the same target.
+    A share of a batch comes from all stored programs by reward priority, one by balanced structures, one
+    uniformly, and the rest from the most recently sampled ones, repeated as often as the policy sampled
+    them. GFlowNet objectives are off-policy: all sources train towards the same target.
+
+    Multiplicity. With `"text"` every text of a program has the program's whole reward, so that a program
+    that can be spelled in many ways gets the mass of all its spellings, and log Z sums over texts. With
+    `"program"` a text's reward is divided by the number of stored texts of the same canonical form, so that
+    a program's mass is its reward however it is spelled, and log Z estimates the sum over programs. The
+    number grows during a run: the target moves until the common spellings have been seen, then settles;
+    spellings that never were sampled, or made room, do not count, and programs without a canonical form
+    (they failed) share nothing. Priorities ignore the division.
 
     Args:
         capacity: Distinct programs kept over all tasks. When full, the lowest log rewards go first.
         recent: Length of the queue of recent samples.
         replay_fraction: Share of a batch drawn by priority, from 0 (recent only) to 1.
-        priority: Exponent of the rank-based priority; 0 draws uniformly.
+        priority: Exponent α of the rank-based priority; 0 draws uniformly.
+        structure_fraction: Share of a batch drawn by balanced structures, from 0 to 1.
+        uniform_fraction: Share of a batch drawn uniformly from all stored programs, from 0 to 1.
+        capacity_per_task: Distinct programs kept of one task; `None` is no limit of its own.
+        deduplicate: Of texts of one canonical form keep all (`"text"`) or the one of the highest log reward
+            (`"program"`), which then is the only one that is replayed.
+        min_edit_distance: Of programs of a task nearer than this share of their tokens, keep the one of the
+            highest log reward; 0 keeps all. See `NearCopies`.
+        multiplicity: Whether texts (`"text"`) or programs (`"program"`) are what rewards belong to.
 
     Raises:
-        ValueError: If an argument is out of its range.
+        ValueError: If an argument is out of its range, or rewards are to be shared among spellings that
+            `deduplicate` does not keep.
+        ImportError: If `min_edit_distance` is asked for without rapidfuzz.
     """
 
     def __init__(
-        self, capacity: int = 20_000, recent: int = 512, replay_fraction: float = 0.5, priority: float = 0.5
+        self,
+        capacity: int = 20_000,
+        recent: int = 512,
+        replay_fraction: float = 0.5,
+        priority: float = 0.5,
+        structure_fraction: float = 0.0,
+        uniform_fraction: float = 0.0,
+        capacity_per_task: int | None = None,
+        deduplicate: Literal["text", "program"] = "text",
+        min_edit_distance: float = 0.0,
+        multiplicity: Literal["text", "program"] = "text",
     ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1 program, got {capacity}")
         if not 1 <= recent <= capacity:
             raise ValueError(f"recent must be from 1 to capacity ({capacity}) programs, got {recent}")
-        if not 0 <= replay_fraction <= 1:
-            raise ValueError(f"replay_fraction must be from 0 to 1, got {replay_fraction}")
+        fractions = {
+            "replay_fraction": replay_fraction,
+            "structure_fraction": structure_fraction,
+            "uniform_fraction": uniform_fraction,
+        }
+        for name, value in {**fractions, "min_edit_distance": min_edit_distance}.items():
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} must be from 0 to 1, got {value}")
+        if sum(fractions.values()) > 1 + 1e-9:
+            raise ValueError(f"{', '.join(fractions)} must sum to at most 1, got {sum(fractions.values())}")
         if not priority >= 0:
             raise ValueError(f"priority must not be negative, got {priority}")
+        if capacity_per_task is not None and capacity_per_task < 1:
+            raise ValueError(f"capacity_per_task must be at least 1 program, got {capacity_per_task}")
+        for name, option in {"deduplicate": deduplicate, "multiplicity": multiplicity}.items():
+            if option not in ("text", "program"):
+                raise ValueError(f"{name} must be 'text' or 'program', got {option!r}")
+        if deduplicate == multiplicity == "program":
+            raise ValueError(
+                "multiplicity='program' shares rewards among spellings, of which deduplicate='program' keeps"
+                " one: choose one of the two"
+            )
         self.capacity = capacity
         self.replay_fraction = replay_fraction
         self.priority = priority
+        self.structure_fraction = structure_fraction
+        self.uniform_fraction = uniform_fraction
+        self.capacity_per_task = capacity_per_task
+        self.deduplicate = deduplicate
+        self.min_edit_distance = min_edit_distance
+        self.multiplicity = multiplicity
         self.prompts: dict[int, tuple[int, ...]] = {}
         self.added = 0
         self.duplicates = 0
-        self._items: dict[tuple[int, tuple[int, ...]], Trajectory] = {}
+        self._entries = Entries()
         self._recent: deque[Trajectory] = deque(maxlen=recent)
-        self._order: tuple[list[Trajectory], Float[np.ndarray, " entries"]] | None = None
+        self._serial = 0
+        self._prioritised: Categorical | None = None
+        self._balanced: Categorical | None = None
+        self._index()
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._entries)
 
     def __contains__(self, item: Trajectory) -> bool:
-        return (item.task_index, item.program_ids) in self._items
+        return key_of(item) in self._rows
 
     @property
     def trajectories(self) -> list[Trajectory]:
         """Every stored trajectory, in the order of insertion."""
-        return list(self._items.values())
+        return self._entries.get(np.argsort(self._entries.serial).tolist())
 
     def register_prompt(self, task_index: int, prompt_ids: Iterable[int]) -> None:
         """States a task's prompt in token ids, which batches of its programs begin with."""
         self.prompts[task_index] = tuple(int(token) for token in prompt_ids)
 
-    def add(self, trajectory: Trajectory) -> bool:
+    def add(self, trajectory: Trajectory, pinned: bool = False) -> bool:
         """Adds a trajectory.
 
+        Args:
+            trajectory: Of a registered task.
+            pinned: It never makes room for others and is no recent sample: a demonstration.
+
         Returns:
-            Whether it was new. A known program only joins the recent samples again.
+            Whether it was new. A known program, or one that `deduplicate` or `min_edit_distance` takes for a
+            known one, joins the recent samples again, and replaces the known one if its log reward is higher.
 
         Raises:
-            ValueError: If its task has no prompt, it has no token, or a number is not finite.
+            ValueError: If its task has no prompt, it has no token, a number is not finite, or it is pinned
+                and the buffer is full of pinned ones.
         """
-        if trajectory.task_index not in self.prompts:
-            raise ValueError(
-                f"task_index {trajectory.task_index} has no prompt; known: {sorted(self.prompts)}"
-            )
-        if not trajectory.program_ids:
-            raise ValueError("program_ids must hold at least one token")
-        if not (np.isfinite(trajectory.log_reward) and np.isfinite(trajectory.reference_log_prob)):
-            raise ValueError(
-                f"log_reward and reference_log_prob must be finite, got {trajectory.log_reward}"
-                f" and {trajectory.reference_log_prob}"
-            )
-        key = (trajectory.task_index, trajectory.program_ids)
-        self.added += 1
-        self._recent.append(trajectory)
-        if key in self._items:
-            self.duplicates += 1
+        self._check(trajectory)
+        if not pinned:
+            self.added += 1
+            self._recent.append(trajectory)
+        key = key_of(trajectory)
+        row = self._rows.get(key)
+        if row is not None:
+            self.duplicates += not pinned
+            self._entries.step[row] = trajectory.step
+            self._entries.pinned[row] |= pinned
             return False
-        self._items[key] = trajectory
-        self._order = None
-        if len(self._items) > self.capacity:
-            self._evict()
+        if self.deduplicate == "program" and trajectory.canonical:
+            row = self._forms_row.get((trajectory.task_index, trajectory.canonical))
+        if row is None and self._near is not None:
+            row = self._near.nearest(key)
+        if row is not None:
+            self.duplicates += not pinned
+            self._settle(row, trajectory, pinned)
+            return False
+        self._store(trajectory, pinned)
         return True
 
     def sample(self, size: int, generator: np.random.Generator) -> list[Trajectory]:
@@ -111,75 +178,251 @@ class ReplayBuffer:
         Raises:
             LookupError: If the buffer is empty.
         """
-        if not self._items:
+        if not len(self):
             raise LookupError(
                 "the replay buffer is empty: something must add trajectories before training starts"
             )
-        replayed = int(generator.binomial(size, self.replay_fraction))
-        items, cumulative = self._ranked()
-        drawn = np.searchsorted(cumulative, generator.random(replayed), side="right")
-        recent = generator.integers(len(self._recent), size=size - replayed)
-        return [items[i] for i in drawn] + [self._recent[i] for i in recent]
+        counts = generator.multinomial(size, self._mixture())
+        rows: list[int] = []
+        if counts[0]:
+            rows += self._by_priority().draw(generator.random(counts[0])).tolist()
+        if counts[1]:
+            rows += self._by_structure().draw(generator.random(counts[1])).tolist()
+        if counts[2]:
+            rows += generator.integers(len(self), size=counts[2]).tolist()
+        recent = generator.integers(len(self._recent), size=counts[3]).tolist() if counts[3] else []
+        drawn = self._entries.get(rows) + [self._recent[i] for i in recent]
+        return drawn if self.multiplicity == "text" else [self._shared(item) for item in drawn]
+
+    def draw_valid(self, task_index: int, number: int, generator: np.random.Generator) -> list[Trajectory]:
+        """Draws programs of one task by reward priority among those that have a structure.
+
+        Args:
+            task_index: The task.
+            number: Of draws, with replacement.
+            generator: Source of randomness; not used if there is no such program.
+        """
+        entries = self._entries
+        valid = np.array([bool(name) for name in entries.structure], dtype=np.bool_)
+        rows = np.flatnonzero(valid & (entries.task == task_index))
+        if not len(rows):
+            return []
+        priorities = rank_priorities(entries.log_reward[rows], entries.task[rows], self.priority)
+        return entries.get(rows[Categorical(priorities).draw(generator.random(number))].tolist())
+
+    def log_spellings(self, task_index: int, canonical: str) -> float:
+        """Log of the number of stored texts of a program, 0 if rewards belong to texts or none is stored."""
+        if self.multiplicity == "text" or not canonical:
+            return 0.0
+        return math.log(max(1, self._spellings[task_index, canonical]))
+
+    def retemper(
+        self,
+        blend: Callable[
+            [Float[np.ndarray, "entries parts"], Float[np.ndarray, " entries"]], Float[np.ndarray, " entries"]
+        ],
+    ) -> None:
+        """Blends every log reward anew from its untempered parts.
+
+        Args:
+            blend: From parts and reference log-probabilities to log rewards, in nats.
+        """
+        entries, recent = self._entries, list(self._recent)
+        if len(entries):
+            entries.log_reward[:] = blend(entries.parts, entries.log_probs[:, 0])
+        if recent:
+            parts = np.array([item.parts for item in recent], dtype=np.float64).reshape(len(recent), -1)
+            values = blend(parts, np.array([item.reference_log_prob for item in recent]))
+            pairs = zip(recent, values.tolist(), strict=True)
+            self._recent.clear()
+            self._recent.extend(item._replace(log_reward=value) for item, value in pairs)
+        self._ranking.forget()
+        self._lowest.forget()
+        self._prioritised = None
+
+    def composition(self, step: int) -> dict[str, float]:
+        """What is stored.
+
+        Args:
+            step: The training step, from which ages are counted.
+
+        Returns:
+            `entries` and `pinned` (programs), `failed` (share without a structure), `duplicates` (share of
+            what was added), `structures` and `effective_structures` (exponential of their entropy over
+            stored programs), `age_mean` and `age_max` (training steps since a program was sampled last).
+            Nothing but `entries` of an empty buffer.
+        """
+        entries = self._entries
+        if not len(entries):
+            return {"entries": 0.0}
+        valid = np.array([bool(name) for name in entries.structure])
+        counts = np.bincount(entries.group[valid])
+        age = step - entries.step
+        return {
+            "entries": float(len(entries)),
+            "pinned": float(entries.pinned.sum()),
+            "failed": float(1 - valid.mean()),
+            "duplicates": self.duplicates / max(1, self.added),
+            "structures": float((counts > 0).sum()),
+            "effective_structures": effective_number(counts) if valid.any() else 0.0,
+            "age_mean": float(age.mean()),
+            "age_max": float(age.max()),
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Everything in tensors and primitive types, so that `torch.load(weights_only=True)` reads it."""
-        keys = {key: i for i, key in enumerate(self._items)}
-        recent = list(self._recent)
-        items = list(self._items.values())
-        lengths = [len(item.program_ids) for item in [*items, *recent]]
-        tokens = [token for item in [*items, *recent] for token in item.program_ids]
-        numbers = [(item.log_reward, item.reference_log_prob, item.log_prob) for item in [*items, *recent]]
         return {
-            "format": _FORMAT,
-            "entries": len(keys),
-            "lengths": torch.tensor(lengths, dtype=torch.int32),
-            "tokens": torch.tensor(tokens, dtype=torch.int32),
-            "task_index": torch.tensor([item.task_index for item in [*items, *recent]], dtype=torch.int32),
-            "numbers": torch.tensor(numbers, dtype=torch.float64).reshape(-1, 3),
+            "format": FORMAT,
+            **pack(self._entries, list(self._recent)),
             "prompts": {index: list(ids) for index, ids in self.prompts.items()},
             "added": self.added,
             "duplicates": self.duplicates,
+            "next_serial": self._serial,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores what `state_dict` saved.
 
         Raises:
-            ValueError: If the state is of another format.
+            ValueError: If the state is of another format, or holds more programs than the capacity.
         """
-        if state.get("format") != _FORMAT:
+        if state.get("format") != FORMAT:
             raise ValueError(
-                f"replay buffer state of format {state.get('format')!r}; this version reads {_FORMAT}"
+                f"replay buffer state of format {state.get('format')!r}; this version reads {FORMAT}:"
+                " start a new run, or resume with the version that wrote it"
             )
-        ends = np.cumsum(state["lengths"].numpy())
-        tokens = state["tokens"].tolist()
-        items = [
-            Trajectory(task_index, tuple(tokens[end - length : end]), *numbers)
-            for end, length, task_index, numbers in zip(
-                ends.tolist(),
-                state["lengths"].tolist(),
-                state["task_index"].tolist(),
-                state["numbers"].tolist(),
-                strict=True,
+        if state["entries"] > self.capacity:
+            raise ValueError(
+                f"capacity must be at least the {state['entries']} programs of the state, got {self.capacity}"
             )
-        ]
+        self._entries, recent = unpack(state)
         self.prompts = {int(index): tuple(ids) for index, ids in state["prompts"].items()}
-        self._items = {(item.task_index, item.program_ids): item for item in items[: state["entries"]]}
-        self._recent = deque(items[state["entries"] :], maxlen=self._recent.maxlen)
-        self._order = None
+        self._recent = deque(recent, maxlen=self._recent.maxlen)
         self.added = state["added"]
         self.duplicates = state["duplicates"]
+        self._serial = state["next_serial"]
+        self._index()
 
-    def _ranked(self) -> tuple[list[Trajectory], Float[np.ndarray, " entries"]]:
-        if self._order is None:
-            items = list(self._items.values())
-            rewards = np.array([item.log_reward for item in items], dtype=np.float64)
-            tasks = np.array([item.task_index for item in items])
-            cumulative = np.cumsum(rank_priorities(rewards, tasks, self.priority))
-            cumulative[-1] = 1.0  # rounding must not leave a gap at the end
-            self._order = (items, cumulative)
-        return self._order
+    # --- what is derived from the entries
 
-    def _evict(self) -> None:
-        worst = min(self._items, key=lambda key: self._items[key].log_reward)
-        del self._items[worst]
+    def _index(self) -> None:
+        entries = self._entries
+        self._rows = {key: row for row, key in enumerate(entries.keys)}
+        self._spellings: Counter[Form] = Counter()
+        self._forms_row: dict[Form, int] = {}
+        self._near = NearCopies(self.min_edit_distance) if self.min_edit_distance > 0 else None
+        self._ranking = RewardRanking()
+        self._lowest = LowestRewards()
+        self._stored_of: Counter[int] = Counter()
+        self._prioritised = self._balanced = None
+        for row in range(len(entries)):
+            self._note(row)
+
+    def _note(self, row: int) -> None:
+        """Takes a row into what finds it again."""
+        key, canonical = self._entries.keys[row], self._entries.canonical[row]
+        self._rows[key] = row
+        self._stored_of[key[0]] += 1
+        if canonical:
+            self._spellings[key[0], canonical] += 1
+            self._forms_row[key[0], canonical] = row
+        if self._near is not None:
+            self._near.put(row, key)
+
+    def _unnote(self, row: int) -> None:
+        """The inverse of `_note`."""
+        key, canonical = self._entries.keys[row], self._entries.canonical[row]
+        del self._rows[key]
+        self._stored_of[key[0]] -= 1
+        if canonical:
+            self._spellings[key[0], canonical] -= 1
+            if self._forms_row.get((key[0], canonical)) == row:
+                del self._forms_row[key[0], canonical]
+            if not self._spellings[key[0], canonical]:
+                del self._spellings[key[0], canonical]
+        if self._near is not None:
+            self._near.remove(row, key)
+
+    # --- adding
+
+    def _check(self, trajectory: Trajectory) -> None:
+        if trajectory.task_index not in self.prompts:
+            raise ValueError(
+                f"task_index {trajectory.task_index} has no prompt; known: {sorted(self.prompts)}"
+            )
+        if not trajectory.program_ids:
+            raise ValueError("program_ids must hold at least one token")
+        if not (np.isfinite(trajectory.log_reward) and np.isfinite(trajectory.reference_log_prob)):
+            raise ValueError(
+                f"log_reward and reference_log_prob must be finite, got {trajectory.log_reward}"
+                f" and {trajectory.reference_log_prob}"
+            )
+        if "\n" in trajectory.canonical + trajectory.structure:
+            raise ValueError("canonical and structure must be hashes on one line")
+        if len(self) and len(trajectory.parts) != self._entries.num_parts:
+            raise ValueError(
+                f"parts must be {self._entries.num_parts} numbers as in the buffer's other trajectories,"
+                f" got {trajectory.parts}"
+            )
+
+    def _settle(self, row: int, trajectory: Trajectory, pinned: bool) -> None:
+        """Of a stored program and a new one that counts as the same, keeps the better."""
+        kept = bool(self._entries.pinned[row])
+        if (pinned and not kept) or (
+            pinned == kept and trajectory.log_reward > self._entries.log_reward[row]
+        ):
+            self._overwrite(row, trajectory, pinned)
+
+    def _store(self, trajectory: Trajectory, pinned: bool) -> None:
+        task = trajectory.task_index
+        if self.capacity_per_task is not None and self._stored_of[task] >= self.capacity_per_task:
+            row = self._lowest.row(self._entries, task)
+        elif len(self) >= self.capacity:
+            row = self._lowest.row(self._entries)
+        else:
+            row = self._entries.append(trajectory, self._serial, pinned)
+            self._stored(row)
+            return
+        if row is not None and (pinned or trajectory.log_reward >= self._entries.log_reward[row]):
+            self._overwrite(row, trajectory, pinned)
+        elif pinned:
+            raise ValueError("capacity must exceed the number of pinned programs: there is no room for more")
+
+    def _overwrite(self, row: int, trajectory: Trajectory, pinned: bool) -> None:
+        self._unnote(row)
+        self._entries.put(row, trajectory, self._serial, pinned)
+        self._stored(row)
+
+    def _stored(self, row: int) -> None:
+        self._serial += 1
+        self._note(row)
+        self._ranking.touch(row)
+        self._lowest.put(self._entries, row)
+        self._prioritised = self._balanced = None
+
+    # --- drawing
+
+    def _mixture(self) -> list[float]:
+        """Shares of priority, structure, uniform and recent draws."""
+        stored = [self.replay_fraction, self.structure_fraction, self.uniform_fraction]
+        rest = max(0.0, 1 - sum(stored))
+        if rest and not self._recent:
+            return [stored[0] + rest, *stored[1:], 0.0]
+        return [*stored, rest]
+
+    def _by_priority(self) -> Categorical:
+        if self._prioritised is None:
+            self._prioritised = Categorical(self._ranking.probabilities(self._entries, self.priority))
+        return self._prioritised
+
+    def _by_structure(self) -> Categorical:
+        if self._balanced is None:
+            entries = self._entries
+            self._balanced = Categorical(
+                structure_probabilities(entries.group, entries.group_task, entries.members)
+            )
+        return self._balanced
+
+    def _shared(self, item: Trajectory) -> Trajectory:
+        shared = item.log_reward - self.log_spellings(item.task_index, item.canonical)
+        return item._replace(log_reward=shared)

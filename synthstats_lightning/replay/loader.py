@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,25 @@ class ReplayLoader:
         batch_size: Trajectories a batch (per process).
         num_batches: Batches an epoch.
         seed: Seeds a stream of the loader's own.
+        gather: From this rank's value to those of all ranks: only one rank writes checkpoints. By default
+            there is one rank.
+        rank: Of this process.
     """
 
-    def __init__(self, buffer: ReplayBuffer, batch_size: int, num_batches: int, seed: int) -> None:
+    def __init__(
+        self,
+        buffer: ReplayBuffer,
+        batch_size: int,
+        num_batches: int,
+        seed: int,
+        gather: Callable[[Any], list[Any]] = lambda value: [value],
+        rank: int = 0,
+    ) -> None:
         self.buffer = buffer
         self.batch_size = batch_size
         self.num_batches = num_batches
+        self._gather = gather
+        self._rank = rank
         self._generator = np.random.default_rng(seed)
         self._position = 0
         self._resumed = False
@@ -47,11 +60,22 @@ class ReplayLoader:
             yield collate(self.buffer.sample(self.batch_size, self._generator), self.buffer.prompts)
 
     def state_dict(self) -> dict[str, Any]:
-        """Position in the epoch and state of the random stream."""
-        return {"position": self._position, "generator": copy.deepcopy(self._generator.bit_generator.state)}
+        """Position in the epoch and, of every rank, state of the random stream."""
+        generators = self._gather(copy.deepcopy(self._generator.bit_generator.state))
+        return {"position": self._position, "generators": generators}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores what `state_dict` saved."""
+        """Restores what `state_dict` saved.
+
+        Raises:
+            ValueError: If the state is of another number of ranks.
+        """
+        saved, size = len(state["generators"]), len(self._gather(None))
+        if saved != size:
+            raise ValueError(
+                f"the checkpoint holds the random streams of {saved} processes, this run has {size}:"
+                " resume with as many as before"
+            )
         self._position = state["position"] % self.num_batches
         self._resumed = True
-        self._generator.bit_generator.state = state["generator"]
+        self._generator.bit_generator.state = state["generators"][self._rank]

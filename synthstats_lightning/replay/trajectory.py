@@ -21,6 +21,11 @@ class Trajectory(NamedTuple):
         reference_log_prob: Log-probability under the policy with its adapter off, in nats.
         log_prob: Log-probability under the policy that sampled it, at temperature 1, in nats; +inf if
             unknown.
+        parts: Untempered parts that the log reward is blended from, in nats, -inf for a score that there is
+            not; the same number of parts in every trajectory of a buffer. Empty if the log reward is final.
+        canonical: Hash of the canonical form of its model; empty if it has none.
+        structure: Hash of its structure; empty if it has none.
+        step: Training step at which it was sampled.
     """
 
     task_index: int
@@ -28,6 +33,10 @@ class Trajectory(NamedTuple):
     log_reward: float
     reference_log_prob: float
     log_prob: float = math.inf
+    parts: tuple[float, ...] = ()
+    canonical: str = ""
+    structure: str = ""
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class TrajectoryBatch:
         reference_log_prob: In nats, stored when the program was sampled: the reference never changes.
         task_index: Position of the task among the run's tasks.
         log_prob: In nats, under the policy that sampled the program; +inf if unknown.
+        step: Training step at which the program was sampled.
     """
 
     prompt_ids: Int[Tensor, "batch prompt"]
@@ -53,6 +63,7 @@ class TrajectoryBatch:
     reference_log_prob: Float[Tensor, " batch"]
     task_index: Int[Tensor, " batch"]
     log_prob: Float[Tensor, " batch"]
+    step: Int[Tensor, " batch"]
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
@@ -86,6 +97,7 @@ def collate(
         ),
         task_index=torch.tensor([item.task_index for item in trajectories], dtype=torch.int64),
         log_prob=torch.tensor([item.log_prob for item in trajectories], dtype=torch.float32),
+        step=torch.tensor([item.step for item in trajectories], dtype=torch.int64),
     )
 
 

@@ -4,8 +4,8 @@
 `Sandbox` starts; importing this package imports neither PyMC nor torch.
 """
 
-from synthstats_lightning.sandbox.client import Sandbox
+from synthstats_lightning.sandbox.client import Sandbox, UnconfinedWarning
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.process import SandboxError
 
-__all__ = ["Sandbox", "SandboxError", "SandboxLimits"]
+__all__ = ["Sandbox", "SandboxError", "SandboxLimits", "UnconfinedWarning"]

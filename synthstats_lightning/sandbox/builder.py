@@ -60,6 +60,10 @@ class Walk(Protocol):
         """The shape of a variable."""
         ...
 
+    def within(self, known: Mapping[Any, Entry]) -> Walk:
+        """A walk through the inner graph of a loop, whose inputs have entries."""
+        ...
+
 
 class GraphBuilder:
     """Makes entries and writes those that matter as JSON.

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import threading
+import time
+import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.outcome import fail, interpret
 from synthstats_lightning.sandbox.process import SandboxError, WorkerKilled, WorkerProcess
 from synthstats_lightning.sandbox.protocol import ConnectionLost, DeadlinePassed, Job
+
+_PROGRAMS_BETWEEN_CHECKS = 50
+
+
+class UnconfinedWarning(UserWarning):
+    """Programs run without the kernel's confinement."""
 
 
 class Sandbox:
@@ -34,25 +43,73 @@ class Sandbox:
     Args:
         limits: What each program may use.
         start_timeout: Seconds that a worker may take to import PyMC and warm up.
+        level: How strictly the kernel confines programs: `"strict"`, `"standard"`, `"plus"` or `"none"` (see
+            `confinement.levels`). With `"none"`, an `UnconfinedWarning` says so.
+        max_age: Seconds after which a worker is replaced by a fresh one.
+        max_growth: Share by which a worker's memory may grow before it is replaced.
+        without: Layers and argument rules left out; for the tests that show each to matter.
 
     Attributes:
         restarts: How often a worker was replaced because it died or hung.
+        recycled: How often one was replaced because of its age or its memory.
+
+    Raises:
+        ValueError: If a number is not positive, or there is no such level.
     """
 
-    def __init__(self, limits: SandboxLimits | None = None, start_timeout: float = 180.0) -> None:
-        if not start_timeout > 0:
-            raise ValueError(f"start_timeout must be a positive number of seconds, got {start_timeout!r}")
+    def __init__(
+        self,
+        limits: SandboxLimits | None = None,
+        start_timeout: float = 180.0,
+        level: Level = "strict",
+        max_age: float = 3600.0,
+        max_growth: float = 0.05,
+        *,
+        without: Collection[str] = (),
+    ) -> None:
+        numbers = {"start_timeout": start_timeout, "max_age": max_age, "max_growth": max_growth}
+        units = {"max_growth": "share"}
+        for name, value in numbers.items():
+            if not value > 0:
+                unit = units.get(name, "number of seconds")
+                raise ValueError(f"{name} must be a positive {unit}, got {value!r}")
         self.limits = SandboxLimits() if limits is None else limits
         self.start_timeout = start_timeout
+        self.level = check_level(level)
+        self.max_age = max_age
+        self.max_growth = max_growth
         self.restarts = 0
+        self.recycled = 0
+        self._without = frozenset(without)
         self._worker: WorkerProcess | None = None
+        self._successor: WorkerProcess | None = None
+        self._programs = 0
         self._lock = threading.RLock()
+        if level == "none":
+            warnings.warn(
+                "sandbox: none: programs run without the kernel's confinement, and can read and change what"
+                " this user can",
+                UnconfinedWarning,
+                stacklevel=2,
+            )
 
     @property
     def pid(self) -> int | None:
         """Process id of the worker, `None` where there is none."""
         worker = self._worker
         return worker.pid if worker is not None and worker.usable else None
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Layer to the reason why it is off, for a worker that is ready.
+
+        Raises:
+            SandboxError: If none is.
+        """
+        worker = self._worker
+        if worker is None or worker.info is None:
+            raise SandboxError("no worker is ready")
+        return dict(worker.info["missing"])
 
     def start(self, wait: bool = True) -> Sandbox:
         """Starts the worker now rather than at the first program.
@@ -70,8 +127,7 @@ class Sandbox:
                 if worker is not None:
                     self._discard()
                     self.restarts += 1
-                worker = self._worker = WorkerProcess(self.limits)
-                weakref.finalize(self, worker.kill)
+                worker = self._worker = self._new_worker()
             if wait:
                 try:
                     worker.wait_ready(self.start_timeout)
@@ -126,6 +182,10 @@ class Sandbox:
     def close(self) -> None:
         """Ends the worker; the next program starts a new one. May be called twice."""
         with self._lock:
+            self._programs = 0
+            if self._successor is not None:
+                successor, self._successor = self._successor, None
+                successor.kill()
             if self._worker is not None:
                 worker, self._worker = self._worker, None
                 worker.stop()
@@ -151,6 +211,7 @@ class Sandbox:
                     if worker is None:
                         raise SandboxError("the sandbox was closed while a program waited for it")
                     outcome, document, log = worker.run(request)
+                    self._recycle(worker)
                 except (ConnectionLost, WorkerKilled):
                     # killed from outside, or by this program: the second loss tells which
                     self._replace()
@@ -167,6 +228,27 @@ class Sandbox:
                 else:
                     return interpret(outcome, document, self.limits), log
         raise SandboxError("no attempt was made")
+
+    def _new_worker(self) -> WorkerProcess:
+        worker = WorkerProcess(self.limits, self.level, self._without)
+        weakref.finalize(self, worker.kill)
+        return worker
+
+    def _recycle(self, worker: WorkerProcess) -> None:
+        """Replaces a worker that is old or has grown, once a fresh one is warm; programs do not wait."""
+        if self._successor is None:
+            self._programs += 1
+            if self._programs % _PROGRAMS_BETWEEN_CHECKS:
+                return
+            grown = worker.resident() > (1.0 + self.max_growth) * worker.memory
+            if grown or time.monotonic() - worker.started > self.max_age:
+                self._successor = self._new_worker()
+        elif self._successor.answers:
+            successor, self._successor = self._successor, None
+            successor.wait_ready(self.start_timeout)
+            self._worker = successor
+            self.recycled += 1
+            worker.stop()
 
     def _replace(self) -> None:
         self._discard()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -13,9 +14,15 @@ from synthstats_lightning.programs.shapes import Shape
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, GraphBuilder, write
 from synthstats_lightning.sandbox.expressions import Array, Expression
-from synthstats_lightning.sandbox.extraction_composites import random_part, without_padding
+from synthstats_lightning.sandbox.extraction_composites import (
+    bounded_part,
+    random_part,
+    without_padding,
+)
 from synthstats_lightning.sandbox.extraction_operations import CHECKS, HANDLERS, operation_name
+from synthstats_lightning.sandbox.extraction_scan import unrolled
 from synthstats_lightning.sandbox.extraction_vectors import ordered_part
+from synthstats_lightning.sandbox.loops import inner_graph
 from synthstats_lightning.sandbox.response import sentinel
 
 
@@ -103,6 +110,12 @@ class Extraction:
             return known.shape
         return random_part(self, variable).shape if self._unnamed(variable) else self.entry(variable).shape
 
+    def within(self, known: Mapping[Any, Entry]) -> Extraction:
+        """A walk through the inner graph of a loop, whose inputs have entries."""
+        inner = copy.copy(self)
+        inner._entries = dict(known)
+        return inner
+
     def _unnamed(self, variable: Any) -> bool:
         """Whether a variable is random but not of the model, such as a mixture's component."""
         node = variable.owner
@@ -127,7 +140,14 @@ class Extraction:
         if adapter.is_random(variable.owner.op):
             return self._random(variable)
         node = variable.owner
+        if operation_name(node) == "Scan":
+            self._entries.update(unrolled(self, node))
+            return self._entries[variable]
         handler = HANDLERS.get(type(node.op).__name__)
+        graph = inner_graph(node) if handler is None else None
+        if graph is not None:
+            inside = self.within({inner: self.entry(outer) for inner, outer in graph[0]})
+            return inside.entry(graph[1][node.outputs.index(variable)])
         result = None if handler is None else handler(self, node)
         return self._fold(variable) if result is None else result
 
@@ -147,6 +167,8 @@ class Extraction:
         part = random_part(self, variable)
         if adapter.is_ordered(self._model, variable):
             part = ordered_part(self, part)
+        elif (ends := adapter.bounds(self._model, variable)) is not None:
+            part = bounded_part(self, part, ends)
         entries = without_padding(self, part.law, part.entries, part.shape)
         return self.builder.random(part.law.attributes(), entries, str(variable.name), part.shape)
 

@@ -13,9 +13,12 @@ from synthstats_lightning.programs.laws import VECTORS, Law
 from synthstats_lightning.programs.shapes import Shape, broadcast
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, Walk
+from synthstats_lightning.sandbox.extraction_matrix_variables import MATRICES
 from synthstats_lightning.sandbox.extraction_operations import unpadded
+from synthstats_lightning.sandbox.extraction_series import SERIES, volatility_part
 from synthstats_lightning.sandbox.extraction_vectors import SPECIAL, Part, event_shape, vector_part
 
+_PARTS = {**SPECIAL, "GARCH11": volatility_part, **MATRICES}
 _LARGEST = float(np.finfo(np.float64).max)
 _SELECTING = frozenset(
     {"switch", "identity", "cast", "broadcast_to", "transpose", "reshape", "index", "take"}
@@ -35,6 +38,8 @@ def random_part(walk: Walk, variable: Any) -> Part:
     composite = adapter.composite(variable)
     if composite is None:
         return _plain(walk, variable)
+    if composite.kind in SERIES:
+        return SERIES[composite.kind](walk, composite, [random_part(walk, p) for p in composite.components])
     if composite.kind in VECTORS:
         return vector_part(walk, composite, [random_part(walk, part) for part in composite.components])
     if composite.kind == "Hurdle":
@@ -90,10 +95,10 @@ def _plain(walk: Walk, variable: Any) -> Part:
     if name is None:
         _unsupported(adapter.lacking(op))
     size, parameters = adapter.random_inputs(variable)
+    if name in _PARTS:
+        return _PARTS[name](walk, variable)
     law = Law(name)
     entry = entry_of_law(law)
-    if name in SPECIAL:
-        return SPECIAL[name](walk, variable)
     entries = [walk.entry(part) for part in parameters]
     shapes = [
         found.shape[: len(found.shape) - rank] for found, rank in zip(entries, entry.ranks, strict=True)
@@ -176,6 +181,24 @@ def _bounded(walk: Walk, composite: adapter.Composite) -> Part:
         return part
     shape = _broadcast([part.shape, *(bound.shape for bound in bounds)])
     return Part(Law(composite.kind, (part.law,), tuple(names)), [*bounds, *part.entries], shape)
+
+
+def bounded_part(walk: Walk, part: Part, ends: tuple[float | None, float | None]) -> Part:
+    """What becomes of a variable that a transform keeps between two numbers: it is truncated there.
+
+    Args:
+        walk: The walk through the model.
+        part: Its law, parameters and shape.
+        ends: Lower and upper end, `None` for no end.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` for a law that cannot be truncated.
+    """
+    named = {name: end for name, end in zip(("lower", "upper"), ends, strict=True) if end is not None}
+    if part.law.components or not named:
+        _unsupported("a transform to an interval of something other than a plain distribution")
+    law = Law("Truncated", (part.law,), tuple(named))
+    return Part(law, [*map(walk.builder.constant, named.values()), *part.entries], part.shape)
 
 
 def _finite(walk: Walk, entry: Entry) -> Entry:

@@ -65,6 +65,7 @@ def _index(walk: Walk, source: Entry, entries: list[Any]) -> Entry | None:
         static.append(_WHOLE)
         arrays.append((kept, builder.cast(position, "int64")))
         kept += 1
+    source, static = _of_stack(walk, source, static)
     if any(entry != _WHOLE for entry in static):
         source = builder.apply("index", source, index=static)
     if not arrays:
@@ -73,6 +74,21 @@ def _index(walk: Walk, source: Entry, entries: list[Any]) -> Entry | None:
         return _several(walk, source, arrays)
     axis, position = arrays[0]
     return builder.apply("take", source, position, axis=axis)
+
+
+def _of_stack(walk: Walk, source: Entry, static: list[Any]) -> tuple[Entry, list[Any]]:
+    """What is indexed and how, where the first index picks among tensors that were stacked."""
+    if source.op != "stack" or source.attributes["axis"] != 0 or not static or static[0] == _WHOLE:
+        return source, static
+    first, parts = static[0], list(source.inputs)
+    if isinstance(first, int):
+        if not -len(parts) <= first < len(parts):
+            return source, static
+        return walk.builder.cast(parts[first], source.dtype), static[1:]
+    picked = [walk.builder.cast(part, source.dtype) for part in parts[slice(*first["slice"])]]
+    if not picked:
+        return source, static
+    return walk.builder.apply("stack", *picked, axis=0), [_WHOLE, *static[1:]]
 
 
 def _several(walk: Walk, source: Entry, arrays: list[tuple[int, Entry]]) -> Entry | None:

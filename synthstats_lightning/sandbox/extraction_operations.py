@@ -16,11 +16,21 @@ from synthstats_lightning.programs.shapes import broadcast
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, GraphBuilder, Walk, dtype_of
 from synthstats_lightning.sandbox.extraction_assignment import assignment
-from synthstats_lightning.sandbox.extraction_functions import alloc_diag, log_softmax, spelled_out
+from synthstats_lightning.sandbox.extraction_functions import log_softmax, spelled_out, with_infinity
 from synthstats_lightning.sandbox.extraction_indexing import (
     advanced_subtensor,
     advanced_subtensor1,
     subtensor,
+)
+from synthstats_lightning.sandbox.extraction_linear_algebra import (
+    MATRIX_OPS,
+    alloc_diag,
+    batched_diag,
+    batched_product,
+    extract_diag,
+    fill_diagonal,
+    matrix_operation,
+    sort,
 )
 
 Handler = Callable[[Walk, Any], Entry | None]
@@ -106,6 +116,9 @@ def operation_name(node: Any) -> str:
 def scalar(builder: GraphBuilder, op: Any, inputs: list[Entry]) -> Entry | None:
     """An elementwise operation from PyTensor's scalar op."""
     name = type(op).__name__
+    compared = with_infinity(builder, name, inputs)
+    if compared is not None:
+        return compared
     if name in SCALAR_OPS:
         return builder.apply(SCALAR_OPS[name], *inputs)
     if name == "Identity":
@@ -208,12 +221,16 @@ def _cumulative(walk: Walk, node: Any) -> Entry:
 def _dot(walk: Walk, node: Any) -> Entry | None:
     left, right = (walk.entry(part) for part in node.inputs)
     if not all(1 <= len(entry.shape) <= 2 for entry in (left, right)):
-        return None
+        return batched_product(walk, left, right) if min(len(left.shape), len(right.shape)) > 1 else None
     return walk.builder.apply("dot", left, right)
 
 
 def _blockwise(walk: Walk, node: Any) -> Entry | None:
-    return _dot(walk, node) if operation_name(node) in ("Dot", "MatMul") else None
+    return _dot(walk, node) if operation_name(node) in ("Dot", "MatMul") else _matrix(walk, node)
+
+
+def _matrix(walk: Walk, node: Any) -> Entry | None:
+    return matrix_operation(walk, node, operation_name(node))
 
 
 def _shape(walk: Walk, node: Any) -> Entry:
@@ -255,6 +272,11 @@ def _alloc(walk: Walk, node: Any) -> Entry:
     if list(source.shape) == shape:
         return source
     return walk.builder.apply("broadcast_to", source, shape=shape)
+
+
+def _alloc_empty(walk: Walk, node: Any) -> Entry:
+    """Memory that a loop's results go to; nothing reads what is in it before."""
+    return walk.builder.constant(np.zeros(_lengths(walk, node.inputs), dtype=dtype_of(node.op.dtype)))
 
 
 def _reshape(walk: Walk, node: Any) -> Entry:
@@ -311,13 +333,20 @@ HANDLERS: dict[str, Handler] = {
     "Shape_i": _shape_i,
     **dict.fromkeys(CHECKS, _same),
     **dict.fromkeys(("SpecifyShape", "ViewOp", "DeepCopyOp", "TensorFromScalar", "ScalarFromTensor"), _same),
+    "Unbroadcast": _same,
+    "AllocEmpty": _alloc_empty,
     "MakeVector": _make_vector,
     "Join": _join,
     "Alloc": _alloc,
     "Reshape": _reshape,
     "Softmax": _softmax,
     "LogSoftmax": log_softmax,
+    **dict.fromkeys(MATRIX_OPS, _matrix),
     "AllocDiag": alloc_diag,
+    "BatchedDiag": batched_diag,
+    "ExtractDiag": extract_diag,
+    "FillDiagonal": fill_diagonal,
+    "SortOp": sort,
     # from PyTensor 3 on; earlier ones spell these out
     "LogSumExp": _log_sum_exp,
     "LogAddExp": _log_add_exp,

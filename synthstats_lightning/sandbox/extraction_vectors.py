@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from synthstats_lightning.programs.composites import entry_of
 from synthstats_lightning.programs.distribution import Distribution
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.laws import Law
@@ -43,31 +44,39 @@ def event_shape(distribution: Distribution, entries: Sequence[Entry], variable: 
 
 
 def zero_sum_part(walk: Walk, variable: Any) -> Part:
-    """A vector that sums to zero."""
-    _, _, sigma, support = variable.owner.inputs
+    """Vectors that sum to zero."""
+    _, size, sigma, support = variable.owner.inputs
     length = [int(n) for n in np.atleast_1d(walk.known(support))]
-    if len(length) != 1:
-        _unsupported(f"a ZeroSumNormal over {len(length)} axes: one is supported")
-    if variable.ndim != 1:
-        _unsupported("several ZeroSumNormal vectors in one variable: give each a variable of its own")
-    return Part(Law("ZeroSumNormal"), [_scalar(walk, walk.entry(sigma))], tuple(length))
+    if len(length) > 2:
+        _unsupported(f"a ZeroSumNormal over {len(length)} axes: one or two are supported")
+    scale = walk.entry(sigma)
+    # PyMC gives the scale an axis of length 1 along each of them
+    scale = walk.builder.apply("reshape", scale, shape=list(scale.shape[: -len(length)]))
+    batch = scale.shape if adapter.is_none(size) else tuple(int(n) for n in np.atleast_1d(walk.known(size)))
+    law = Law("ZeroSumNormal" if len(length) == 1 else "ZeroSumMatrix")
+    return Part(law, [scale], (*batch, *length))
 
 
 def stick_breaking_part(walk: Walk, variable: Any) -> Part:
-    """Weights of a broken stick."""
-    size, (alpha, breaks) = adapter.random_inputs(variable)
-    if variable.ndim != 1 or (size is not None and walk.known(size).size):
-        _unsupported("several StickBreakingWeights in one variable: give each a variable of its own")
+    """Weights of broken sticks."""
+    _, (alpha, breaks) = adapter.random_inputs(variable)
+    entry = walk.entry(alpha)
     length = int(walk.known(breaks).reshape(-1)[0]) + 1
-    return Part(Law("StickBreakingWeights"), [_scalar(walk, walk.entry(alpha))], (length,))
+    return Part(Law("StickBreakingWeights"), [entry], (*(batch_shape(walk, variable) or entry.shape), length))
 
 
 SPECIAL = {"ZeroSumNormal": zero_sum_part, "StickBreakingWeights": stick_breaking_part}
 """Vectors whose length is a parameter of PyMC's op."""
 
 
+def batch_shape(walk: Walk, variable: Any) -> Shape:
+    """The size that a random variable was given, `()` if none."""
+    size, _ = adapter.random_inputs(variable)
+    return () if size is None else tuple(int(n) for n in np.atleast_1d(walk.known(size)))
+
+
 def vector_part(walk: Walk, composite: adapter.Composite, parts: Sequence[Part]) -> Part:
-    """A random walk, an autoregression or a packed Cholesky factor.
+    """A packed Cholesky factor.
 
     Args:
         walk: The walk through the model.
@@ -81,54 +90,25 @@ def vector_part(walk: Walk, composite: adapter.Composite, parts: Sequence[Part])
     law = Law(composite.kind, tuple(part.law for part in parts))
     if any(part.law.components for part in parts):
         _unsupported(f"{composite.kind} of a composite distribution")
-    if composite.kind == "RandomWalk":
-        (steps,) = (int(walk.known(part)) for part in composite.own)
-        start, step = parts
-        if len(start.shape) > 1 or len(step.shape) > 1:
-            _unsupported(
-                "several random walks in one variable, or one of vectors: give each a variable of its own"
-            )
-        entries = [_scalar(walk, entry) for entry in start.entries]
-        return Part(law, [*entries, *(_along(walk, entry) for entry in step.entries)], (steps + 1,))
-    if composite.kind == "AR":
-        return _autoregression(walk, composite, law, parts[0])
     rows, eta = composite.own
     size = int(walk.known(rows))
-    entries = [_scalar(walk, walk.entry(eta)), *(_along(walk, entry) for entry in parts[0].entries)]
+    entries = [single(walk, walk.entry(eta)), *(along(walk, entry) for entry in parts[0].entries)]
     return Part(law, entries, (size * (size + 1) // 2,))
 
 
 def ordered_part(walk: Walk, part: Part) -> Part:
     """What becomes of independent entries that are put in order along the last axis."""
-    if part.law.components or len(part.shape) != 1:
-        _unsupported("the transform Ordered of something other than a vector of one plain distribution")
-    return Part(Law("Ordered", (part.law,)), [_along(walk, entry) for entry in part.entries], part.shape)
+    if part.law.components or not part.shape or entry_of(part.law).event_rank:
+        _unsupported("the transform Ordered of something other than vectors of one plain distribution")
+    return Part(Law("Ordered", (part.law,)), [along(walk, entry) for entry in part.entries], part.shape)
 
 
-def _autoregression(walk: Walk, composite: adapter.Composite, law: Law, start: Part) -> Part:
-    rho, sigma = (walk.entry(part) for part in composite.own[:2])
-    steps = int(walk.known(composite.own[2]))
-    rho = _along(walk, rho)
-    if len(rho.shape) != 1 or len(start.shape) != 1:
-        _unsupported("several autoregressions in one variable: give each a variable of its own")
-    order = start.shape[0]
-    if composite.constant:
-        constant = walk.builder.apply("index", rho, index=[0])
-        rho = walk.builder.apply("index", rho, index=[{"slice": [1, None, None]}])
-    else:
-        constant = walk.builder.constant(0.0)
-    if rho.shape != (order,):
-        rho = walk.builder.apply("broadcast_to", rho, shape=[order])
-    entries = [constant, rho, _scalar(walk, sigma), *(_along(walk, entry) for entry in start.entries)]
-    return Part(law, entries, (order + steps,))
-
-
-def _along(walk: Walk, entry: Entry) -> Entry:
+def along(walk: Walk, entry: Entry) -> Entry:
     """A parameter with an axis along the vector."""
     return entry if entry.shape else walk.builder.apply("transpose", entry, order=["x"])
 
 
-def _scalar(walk: Walk, entry: Entry) -> Entry:
+def single(walk: Walk, entry: Entry) -> Entry:
     """A parameter without axes."""
     while entry.shape and entry.shape[-1] == 1:
         entry = walk.builder.apply("index", entry, index=[0])

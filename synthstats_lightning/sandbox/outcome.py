@@ -7,6 +7,7 @@ import signal
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
+from synthstats_lightning.programs.documents import read_document
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.messages import one_line
@@ -94,16 +95,16 @@ def fail(category: FailureCategory, message: str) -> NoReturn:
 
 def _read(document: bytes) -> str:
     try:
-        text = document.decode("utf-8")
-        result: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        fail(FailureCategory.OUTPUT, "the result is not one JSON document")
+        result: Any = read_document(document)
+    except ProgramFailure as failure:
+        fail(FailureCategory.OUTPUT, f"the result is not one JSON document as allowed: {failure.message}")
     if not isinstance(result, dict):
         fail(FailureCategory.OUTPUT, "the result is not a JSON object")
     if "failure" not in result:
-        return text
+        return document.decode("utf-8")
     category, message = result["failure"], result.get("message")
-    if category not in [str(known) for known in REPORTED] or not isinstance(message, str):
+    known = [str(category) for category in REPORTED]
+    if len(result) != 2 or category not in known or not isinstance(message, str):
         fail(FailureCategory.OUTPUT, "the result reports a failure that does not exist")
     fail(FailureCategory(category), message)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from synthstats_lightning.confinement import Level
 from synthstats_lightning.sandbox import protocol
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.messages import one_line
@@ -43,11 +46,17 @@ class WorkerProcess:
 
     Args:
         limits: Limits of each program.
+        level: How strictly the kernel confines each program.
+        without: Layers and argument rules left out; for the tests that show each to matter.
     """
 
-    def __init__(self, limits: SandboxLimits) -> None:
+    def __init__(self, limits: SandboxLimits, level: Level = "strict", without: Collection[str] = ()) -> None:
         self.limits = limits
+        self.level = level
+        self.started = time.monotonic()
+        self.memory = 0
         self.info: dict[str, Any] | None = None
+        """What the worker tells of itself once it is ready."""
         self._owner = os.getpid()
         self._folder = make_scratch()
         # a file without a name: bounded by what the worker itself says, programs have a pipe of their own
@@ -70,6 +79,15 @@ class WorkerProcess:
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._input, False)
         os.set_blocking(self._output, False)
+        settings = {
+            "limits": limits.to_dict(),
+            "folder": str(self._folder),
+            "level": level,
+            "without": sorted(without),
+        }
+        # fits into the empty pipe: the worker reads it when it has imported what it needs
+        with contextlib.suppress(protocol.ConnectionLost):
+            protocol.write_frame(self._input, json.dumps(settings).encode(), time.monotonic() + _GRACE)
 
     @property
     def pid(self) -> int:
@@ -80,6 +98,21 @@ class WorkerProcess:
     def usable(self) -> bool:
         """Whether the worker runs and belongs to this process (a fork of the trainer must start its own)."""
         return self._owner == os.getpid() and self._process.poll() is None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has something to say, so that `wait_ready` returns or raises at once."""
+        poll = select.poll()
+        poll.register(self._output, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def resident(self) -> int:
+        """Bytes of memory that the worker holds now; 0 if it is gone."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until the worker takes programs.
@@ -93,9 +126,7 @@ class WorkerProcess:
         if self.info is not None:
             return
         deadline = time.monotonic() + timeout
-        settings = {"limits": self.limits.to_dict(), "folder": str(self._folder)}
         try:
-            protocol.write_frame(self._input, json.dumps(settings).encode(), deadline)
             self.info = json.loads(protocol.read_frame(self._output, 1 << 16, deadline))
         except (protocol.ConnectionLost, protocol.DeadlinePassed) as error:
             reason = (
@@ -105,6 +136,7 @@ class WorkerProcess:
             self.kill()
             kind = WorkerKilled if reason == "died" and self._process.returncode < 0 else SandboxError
             raise kind(f"the sandbox worker {reason}{': ' + said if said else ''}") from None
+        self.memory = self.resident()
 
     def run(self, request: bytes) -> tuple[Outcome, bytes, bytes]:
         """Has one program run.

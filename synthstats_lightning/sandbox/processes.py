@@ -1,52 +1,17 @@
-"""Linux process control that the standard library lacks: death signals, sub-reapers, whole families."""
+"""Linux process control that the standard library lacks: users of their own, whole families."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import time
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
+from synthstats_lightning.confinement.privileges import become_user
 
 PRIVATE_USERS = 1_900_000_000
 """First user id of a range that no distribution, container engine or systemd hands out."""
 NOBODY = 65534
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _prctl(option: int, value: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def adopt_orphans() -> None:
-    """Makes this process the parent of every descendant whose own parent ends."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent(parent: int) -> None:
-    """Makes the kernel kill this process when its parent ends.
-
-    A change of user clears the request, so it must come after one. The parent must be single-threaded: the
-    kernel means the thread that forked.
-
-    Args:
-        parent: Process id of the parent; if it is gone already, this process ends at once.
-    """
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def no_new_privileges() -> None:
-    """Forbids this process and its descendants to gain privileges by running a program."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def private_user() -> int | None:
@@ -88,17 +53,6 @@ def end_descendants(user: int | None, deadline: float) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(children)} processes of a program cannot be ended")
         time.sleep(0.001)
-
-
-def become_user(user: int) -> None:
-    """Gives up root for good: no supplementary groups, and user and group of one id.
-
-    Args:
-        user: The id.
-    """
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
 
 
 def _as_user(user: int, kill_all: bool = False) -> int:

@@ -30,6 +30,13 @@ RANDOM_OPS: dict[type, str] = {
 
 
 _MIXTURES = {"MixtureRV": "Mixture", "_HurdleRV": "Hurdle"}
+_MATRICES = {
+    "CARRV": "CAR",
+    "ICARRV": "ICAR",
+    "KroneckerNormalRV": "KroneckerNormal",
+    "MatrixNormalRV": "MatrixNormal",
+}
+"""Ops that PyMC's constructors keep no class of, or that the graph language has under another name."""
 
 
 class Composite(NamedTuple):
@@ -88,6 +95,9 @@ def ingredients(variable: Any) -> list[Any]:
     if made_of is not None:
         parts = [part for component in made_of.components for part in ingredients(component)]
         return [*made_of.own, *parts]
+    if type(variable.owner.op).__name__ == "GARCH11RV":
+        *parameters, start, steps, _ = variable.owner.inputs
+        return [*parameters, steps, *ingredients(start)]
     if not is_dirac_delta(variable.owner.op) and distribution_name(variable.owner.op) is None:
         return []
     size, parameters = random_inputs(variable)
@@ -108,7 +118,12 @@ def distribution_name(op: Any) -> str | None:
     """Name in the graph language of a random op, or `None` if it is not in it."""
     if type(op).__name__ == "LogitNormal" and type(op).__mro__[1].__name__ == "CustomSymbolicDistRV":
         return "LogitNormal"  # PyMC makes its op's class anew at every use
-    return RANDOM_OPS.get(type(op))
+    if not type(op).__module__.startswith("pymc."):
+        return RANDOM_OPS.get(type(op))
+    if type(op).__name__ == "LKJCorrRV":
+        # correlations up to PyMC 5, their matrix's Cholesky factor from PyMC 6 on
+        return "LKJCorr" if op.ndim_supp == 1 else "LKJCorrCholesky"
+    return _MATRICES.get(type(op).__name__) or RANDOM_OPS.get(type(op))
 
 
 def display_name(op: Any) -> str:
@@ -125,6 +140,7 @@ _REASONS = {
     "HalfFlat": "an improper prior, under which there is no evidence",
     "CustomDist": "an arbitrary log-density, which nothing keeps normalised",
     "Simulator": "a simulator, which has no density",
+    "EulerMaruyama": "its steps depend on the path itself: scan over normal increments instead",
 }
 
 
@@ -141,7 +157,15 @@ def random_inputs(variable: Any) -> tuple[Any, list[Any]]:
     size = node.op.size_param(node)
     if isinstance(size, Constant) and size.data is None:
         size = None
-    return size, list(node.op.dist_params(node))
+    parameters = list(node.op.dist_params(node))
+    if type(node.op).__name__ == "CARRV":
+        parameters.pop()  # whether the neighbours are symmetric
+    return size, parameters
+
+
+def takes_factor(op: Any) -> bool:
+    """Whether a Wishart op's scale is a Cholesky factor, as from PyMC 6 on."""
+    return isinstance(op, SymbolicRandomVariable)
 
 
 def is_none(variable: Any) -> bool:
@@ -169,10 +193,15 @@ def slice_parts(variable: Any) -> tuple[Any, Any, Any]:
     return start, stop, step
 
 
+def is_sparse(variable: Any) -> bool:
+    """Whether a variable is a sparse matrix."""
+    return type(variable.type).__name__ == "SparseTensorType"
+
+
 def leaf_value(variable: Any) -> Array | None:
     """The value of a constant or of shared data; `None` for anything else."""
     if isinstance(variable, Constant | ScalarConstant):
-        return np.asarray(variable.data)
+        return np.asarray(variable.data.toarray() if is_sparse(variable) else variable.data)
     if variable.owner is None and hasattr(variable, "get_value"):
         return np.asarray(variable.get_value(borrow=True))
     return None
@@ -237,7 +266,7 @@ def foreign_transform(model: Any, variable: Any) -> str | None:
     if transform is None:
         return None
     default = transforms._default_transform(variable.owner.op, variable)
-    if default is None and is_ordered(model, variable):
+    if is_ordered(model, variable) or bounds(model, variable) is not None:
         return None
     same = {type(default).__name__}
     if same & {"LogTransform", "LogExpM1"}:
@@ -248,6 +277,43 @@ def foreign_transform(model: Any, variable: Any) -> str | None:
 def is_ordered(model: Any, variable: Any) -> bool:
     """Whether a free variable's entries along its last axis are put in increasing order."""
     transform = model.rvs_to_transforms.get(variable)
+    default = transforms._default_transform(variable.owner.op, variable)
+    if type(transform).__name__ == "ChainedTransform" and len(transform.transform_list) == 2:
+        # PyMC puts the logs or logits in order
+        first, transform = transform.transform_list
+        if type(first).__name__ != type(default).__name__:
+            return False
+    elif default is not None:
+        return False
     if type(transform).__name__ != "Ordered":
         return False
     return bool(variable.ndim) and transform.ascending and not transform.positive
+
+
+def bounds(model: Any, variable: Any) -> tuple[float | None, float | None] | None:
+    """The ends between which a transform keeps a free variable that has none of its own; `None` for others.
+
+    PyMC's prior is then that of the whole line, which integrates to less than one.
+    """
+    transform = model.rvs_to_transforms.get(variable)
+    if transform is None or transforms._default_transform(variable.owner.op, variable) is not None:
+        return None
+    match type(transform).__name__:
+        case "LogTransform":
+            return 0.0, None
+        case "LogOddsTransform":
+            return 0.0, 1.0
+        case "Interval":
+            return _known_ends(transform.args_fn(*variable.owner.inputs))
+    return None
+
+
+def _known_ends(ends: Any) -> tuple[float | None, float | None] | None:
+    found: list[float | None] = []
+    for end in ends:
+        value = leaf_value(end) if isinstance(end, Variable) else None if end is None else np.asarray(end)
+        if end is not None and (value is None or value.size != 1):
+            return None
+        found.append(None if value is None or np.isinf(value).any() else float(value.reshape(())))
+    lower, upper = found
+    return lower, upper

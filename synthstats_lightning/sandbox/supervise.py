@@ -8,6 +8,7 @@ import signal
 import time
 from pathlib import Path
 
+from synthstats_lightning.confinement import Confiner
 from synthstats_lightning.sandbox import child, processes
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.outcome import Outcome
@@ -57,12 +58,15 @@ class Supervisor:
 
     Args:
         limits: What each program may use.
-        folder: The worker's scratch folder; each program gets a sub-folder of its own.
+        confiner: What the kernel is asked to refuse them.
+        folder: The worker's scratch folder; in level `none` each program gets a sub-folder of its own, in
+            every other none can write anywhere.
         trainer: Descriptor that becomes readable or closes when the trainer is gone.
     """
 
-    def __init__(self, limits: SandboxLimits, folder: Path, trainer: int) -> None:
+    def __init__(self, limits: SandboxLimits, confiner: Confiner, folder: Path, trainer: int) -> None:
         self._limits = limits
+        self._confiner = confiner
         self._folder = folder
         self._trainer = trainer
         self._user = processes.private_user()
@@ -83,10 +87,7 @@ class Supervisor:
         """
         self._count += 1
         started = time.monotonic()
-        folder = self._folder / f"program-{self._count}"
-        folder.mkdir(mode=0o700)
-        if self._user is not None:
-            os.chown(folder, self._user, self._user)
+        folder = self._make_folder()
         result, log = _Pipe(self._limits.output_bytes), _Pipe(self._limits.log_bytes)
         parent = os.getpid()
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
@@ -96,6 +97,7 @@ class Supervisor:
                 job,
                 child.Confinement(
                     limits=self._limits,
+                    confiner=self._confiner,
                     folder=folder,
                     user=self._user,
                     parent=parent,
@@ -119,7 +121,8 @@ class Supervisor:
             log.read()
             os.close(result.reader)
             os.close(log.reader)
-            remove_tree(folder)
+            if folder is not None:
+                remove_tree(folder)
         outcome = Outcome(
             exit_code=os.waitstatus_to_exitcode(status),
             timed_out=timed_out,
@@ -129,6 +132,15 @@ class Supervisor:
             wall_seconds=time.monotonic() - started,
         )
         return outcome, result.kept(), log.kept()
+
+    def _make_folder(self) -> Path | None:
+        if self._confiner.level != "none":
+            return None
+        folder = self._folder / f"program-{self._count}"
+        folder.mkdir(mode=0o700)
+        if self._user is not None:
+            os.chown(folder, self._user, self._user)
+        return folder
 
     def _watch(self, handle: int, result: _Pipe, log: _Pipe, deadline: float) -> bool:
         """Reads the pipes until the program ends, floods one, or the deadline passes (then: true)."""

@@ -15,13 +15,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from synthstats_lightning.sandbox import processes, protocol
+from synthstats_lightning.confinement import Confiner, check_level
+from synthstats_lightning.confinement.landlock import interpreter_paths
+from synthstats_lightning.confinement.privileges import adopt_orphans, set_dumpable
+from synthstats_lightning.priorities import lower_priority
+from synthstats_lightning.sandbox import protocol
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.scratch import remove_tree
 from synthstats_lightning.sandbox.supervise import Supervisor, TrainerGone
 
 ABSENT = frozenset(
     {"torch", "lightning", "pytorch_lightning", "transformers", "peft", "torchmetrics", "jax", "tensorflow"}
+    # which starts a thread; pandas does without
+    | {"pyarrow"}
 )
 """Packages that a worker never imports: they are large, start threads, and no program needs them."""
 
@@ -36,6 +42,9 @@ PRELOADED = (  # noqa: SIM905
     " scipy.special scipy.optimize scipy.linalg scipy.interpolate scipy.spatial.distance matplotlib"
     " matplotlib.pyplot pytensor pytensor.tensor pytensor.tensor.special pymc pymc.math arviz"
 ).split()
+
+_PACKAGES = ("synthstats_lightning", *(name for name in PRELOADED if "." not in name))
+"""Packages whose files level `standard` lets a program read."""
 
 
 class _Finder:
@@ -67,7 +76,15 @@ def serve() -> None:
     limits, folder = SandboxLimits.from_dict(settings["limits"]), Path(settings["folder"])
     try:
         information = _warm_up()
-        supervisor = Supervisor(limits, folder, requests)
+        confiner = Confiner(
+            check_level(settings["level"]),
+            interpreter_paths(_PACKAGES),
+            str(folder),
+            without=settings["without"],
+        )
+        _harden()
+        information |= {"level": confiner.level, "missing": confiner.missing}
+        supervisor = Supervisor(limits, confiner, folder, requests)
         _try(supervisor)
         protocol.write_frame(replies, json.dumps(information).encode())
         while True:
@@ -96,18 +113,25 @@ def _take_pipes() -> tuple[int, int]:
     return requests, replies
 
 
+def _harden() -> None:
+    """Puts this process out of reach of programs that run as the same user, and behind the trainer."""
+    lower_priority(os.getpid())
+    set_dumpable(False)
+
+
 def _warm_up() -> dict[str, object]:
     """Imports everything a program may need, runs one, and freezes the heap for cheap forks."""
     warnings.simplefilter("ignore")
     sys.meta_path[:] = [_Finder(finder) for finder in sys.meta_path]
-    processes.adopt_orphans()
+    adopt_orphans()
     for name in PRELOADED:
         # what is not installed no program can import
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    from synthstats_lightning.sandbox import interpreted, pymc_adapter, stubs, warm
+    from synthstats_lightning.sandbox import interpreted, pathless, pymc_adapter, stubs, warm
 
     stubs.install()
+    pathless.install()
     interpreted.install()
     warm.build_once()
     gc.collect()

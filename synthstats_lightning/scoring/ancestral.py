@@ -12,7 +12,7 @@ from synthstats_lightning.scoring.compilation import Compiled
 from synthstats_lightning.scoring.distributions import distribution_of
 from synthstats_lightning.scoring.distributions.base import over_core, over_event
 from synthstats_lightning.scoring.expressions import Bounds
-from synthstats_lightning.scoring.layout import BY_STEP, Parameter, Transform, unconstrain
+from synthstats_lightning.scoring.layout import BY_STEP, Parameter, Transform, standardise, unconstrain
 from synthstats_lightning.scoring.structural import core_view, pad
 from synthstats_lightning.scoring.terms import Operand, Term
 
@@ -108,6 +108,8 @@ def _inputs(compiled: Compiled, node: int, ranks: Sequence[int]) -> list[Operand
 def _unconstrained(parameter: Parameter, draws: Tensor, hyperparameters: Sequence[Tensor]) -> Tensor:
     if parameter.distribution.coordinates is not None:
         return parameter.distribution.coordinates.unconstrain(draws)
+    if parameter.transform is Transform.STANDARDISED:
+        return standardise(parameter, draws, hyperparameters).clamp(-LARGEST, LARGEST)
     if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:
         return unconstrain(parameter.transform, draws, *parameter.distribution.edges(*hyperparameters))
     return unconstrain(parameter.transform, draws)

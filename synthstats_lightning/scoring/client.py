@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.scoring.confinement import scorer_environment
+from synthstats_lightning.scoring.draws import PosteriorDraws
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 
@@ -28,6 +29,8 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(2**29),
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
 }
+MAX_ANSWER = 1 << 28
+"""Bytes of the largest answer (scores have one number a row)."""
 START_SECONDS = 120.0
 """A scoring process that has not imported torch by then never will."""
 
@@ -42,6 +45,7 @@ class TaskMessage:
         response: Values of the response.
         shown_rows: Rows that only condition.
         fingerprint: Hash of all of these.
+        rounding: Spacing of the values that the response was recorded to, if it was rounded.
     """
 
     schema: DataSchema
@@ -49,6 +53,7 @@ class TaskMessage:
     response: Any
     shown_rows: int
     fingerprint: str
+    rounding: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and numbers."""
@@ -58,7 +63,20 @@ class TaskMessage:
             "response": np.asarray(self.response).tolist(),
             "shown_rows": self.shown_rows,
             "fingerprint": self.fingerprint,
+            "rounding": self.rounding,
         }
+
+
+class Identity(NamedTuple):
+    """What a model graph is.
+
+    Attributes:
+        canonical: Hash of its canonical form.
+        literal_copies: Values of the response that it holds as constants.
+    """
+
+    canonical: str
+    literal_copies: int
 
 
 class WorkerLostError(RuntimeError):
@@ -80,6 +98,7 @@ class ScoringClient:
         settings: Of the engine.
         memory_bytes: Limit of the process's private memory, in bytes; `None` for no limit.
         cache_entries: Scores that the process keeps by canonical form and task.
+        confined: Whether the kernel confines the process (see `scoring.confinement`).
     """
 
     def __init__(
@@ -87,10 +106,12 @@ class ScoringClient:
         settings: EngineSettings | None = None,
         memory_bytes: int | None = 6 * 2**30,
         cache_entries: int = 50_000,
+        confined: bool = True,
     ) -> None:
         self.settings = settings or EngineSettings()
         self.memory_bytes = memory_bytes
         self.cache_entries = cache_entries
+        self.confined = confined
         self.restarts = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -120,13 +141,18 @@ class ScoringClient:
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, **WORKER_ENVIRONMENT},
+            env={**scorer_environment(), **WORKER_ENVIRONMENT},
         )
         theirs.close()
         self._connection = Connection(ours.detach())
         self._known = set()
         engine = asdict(self.settings)
-        greeting = {"engine": engine, "memory_bytes": self.memory_bytes, "cache_entries": self.cache_entries}
+        greeting = {
+            "engine": engine,
+            "memory_bytes": self.memory_bytes,
+            "cache_entries": self.cache_entries,
+            "confined": self.confined,
+        }
         try:
             self._exchange(greeting, START_SECONDS)
         except (WorkerLostError, _OverrunError) as error:
@@ -143,6 +169,16 @@ class ScoringClient:
         answer = self._request({"kind": "score", "fingerprint": task.fingerprint, "graph": graph}, task)
         return Score.from_dict(answer)
 
+    def identify(self, graph: str, task: TaskMessage) -> Identity | None:
+        """What a model graph is, without scoring it; `None` if it is not valid.
+
+        Raises:
+            WorkerLostError: If the process died; the next call starts another.
+        """
+        request = {"kind": "identify", "fingerprint": task.fingerprint, "graph": graph}
+        answer = self._request(request, task)
+        return Identity(**answer) if "status" not in answer else None
+
     def predict(
         self, graph: str, task: TaskMessage, quantiles: list[float]
     ) -> Float[np.ndarray, "quantiles rows"]:
@@ -157,6 +193,19 @@ class ScoringClient:
         if "quantiles" not in answer:
             raise ValueError(f"no predictions: {answer['status']}: {answer['message']}")
         return np.array(answer["quantiles"])
+
+    def draws(self, graph: str, task: TaskMessage, chains: int, draws: int, seed: int) -> PosteriorDraws:
+        """Posterior and posterior predictive draws.
+
+        Raises:
+            WorkerLostError: If the process died; the next call starts another.
+            ValueError: If the graph has no score.
+        """
+        request = {"kind": "draws", "fingerprint": task.fingerprint, "graph": graph}
+        answer = self._request({**request, "chains": chains, "draws": draws, "seed": seed}, task)
+        if "draws" not in answer:
+            raise ValueError(f"no posterior draws: {answer['status']}: {answer['message']}")
+        return PosteriorDraws.from_json(answer["draws"])
 
     def close(self) -> None:
         """Ends the process for good."""
@@ -194,7 +243,7 @@ class ScoringClient:
             if not self._connection.poll(limit):
                 self._stop()
                 raise _OverrunError
-            answer: dict[str, Any] = json.loads(self._connection.recv_bytes())
+            answer: dict[str, Any] = json.loads(self._connection.recv_bytes(MAX_ANSWER))
         except (EOFError, OSError) as error:
             self._stop()
             self.restarts += 1

@@ -11,8 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring import transforms
+from synthstats_lightning.scoring.distributions import Distribution
+from synthstats_lightning.scoring.distributions.rounded import rounded
 from synthstats_lightning.scoring.expressions import (
     Bounds,
     Step,
@@ -39,6 +42,7 @@ from synthstats_lightning.scoring.layout import (
     flat_hyperparameters,
 )
 from synthstats_lightning.scoring.reparametrise import accurate_form
+from synthstats_lightning.scoring.standardise import Anchor
 from synthstats_lightning.scoring.structural import Layout, Shape, core_view
 from synthstats_lightning.scoring.terms import Operand, Term
 
@@ -127,7 +131,11 @@ class Compiled:
 
 
 def compile_graph(
-    graph: ModelGraph, covariates: Mapping[str, NDArray[Any]], response: NDArray[Any]
+    graph: ModelGraph,
+    covariates: Mapping[str, NDArray[Any]],
+    response: NDArray[Any],
+    anchors: Mapping[int, Anchor] | None = None,
+    rounding: float | None = None,
 ) -> Compiled:
     """Binds data to a graph, evaluates what is constant and lists the calls for the rest.
 
@@ -135,23 +143,26 @@ def compile_graph(
         graph: A validated model graph.
         covariates: Column name to values `[rows]`.
         response: Observed values `[rows]`.
+        anchors: Nodes of parameters that are standardised given their hyperparameters.
+        rounding: Spacing of the values that the response was recorded to, `None` for exact values.
 
     Raises:
         ProgramFailure: See `scoring.density.build_density`.
     """
     shapes, dtypes = node_types(graph, covariates)
     constants = [None if array is None else as_tensor(array) for array in constant_values(graph, covariates)]
-    parameters = find_parameters(graph, constants)
+    parameters = find_parameters(graph, constants, anchors)
     dependents = _dependents(graph, parameters)
     rank = max(1, *(len(shapes[i]) for i, c in enumerate(constants) if c is None))
     bounds = [Bounds()] * len(graph.nodes)
     for parameter in parameters:
         bounds[parameter.node] = parameter.bounds(_constant_inputs(graph, parameter.node, constants))
     steps = _steps(graph, shapes, dtypes, constants, bounds, rank, dependents)
-    operands = _Operands(graph, constants, bounds, shapes, rank)
+    operands = _Operands(graph, constants, bounds, shapes, rank, rounding)
     found_blocks = blocks(parameters)
     group_terms, grouped = _group_terms(found_blocks, graph, constants)
     response_term = operands.term(graph.response, torch.from_numpy(np.array(response, dtype=np.float64)))
+    _check_response(response_term.distribution)
     plan = make_plan(graph, shapes, constants)
     labels, free_steps = None, steps
     if plan is not None:
@@ -190,6 +201,27 @@ def compile_graph(
     )
 
 
+def _recorded(distribution: Distribution, rounding: float) -> Distribution:
+    """What a response that was rounded follows."""
+    try:
+        return rounded(distribution, rounding)
+    except ValueError:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"{distribution.name} for a response recorded to the nearest {rounding:g}: the probability of an"
+            " interval, which scores it, is not known",
+        ) from None
+
+
+def _check_response(distribution: Distribution) -> None:
+    """Leave-one-out needs the density of a response without each of its rows."""
+    if distribution.event_rank and distribution.subsets is None:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"a response that is one draw of {distribution.name}: its density without one row is unknown",
+        )
+
+
 def _check_bounds(plan: Plan, graph: ModelGraph, parameters: Sequence[Parameter]) -> None:
     """Where a continuous parameter lives must not depend on a discrete one: its coordinate would, too."""
     for parameter in parameters:
@@ -209,7 +241,9 @@ class _Operands:
         bounds: Sequence[Bounds],
         shapes: Sequence[Shape],
         rank: int,
+        rounding: float | None,
     ) -> None:
+        self.rounding = rounding
         self.graph = graph
         self.shapes = shapes
         self.rank = rank
@@ -219,6 +253,8 @@ class _Operands:
     def term(self, node: int, value: Tensor | None = None) -> Term:
         """The density of a random node, in its most accurate form."""
         distribution, inputs = accurate_form(self.graph, node, self.constants)
+        if value is not None and self.rounding is not None:
+            distribution = _recorded(distribution, self.rounding)
         pairs = zip(inputs, distribution.ranks, strict=True)
         event = distribution.event_rank
         view = core_view(self.shapes[node], event, self.rank) if event else None

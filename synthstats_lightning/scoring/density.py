@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
@@ -16,15 +16,19 @@ from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring import ancestral, transforms
 from synthstats_lightning.scoring.compilation import Compiled, compile_graph
 from synthstats_lightning.scoring.expressions import Step
-from synthstats_lightning.scoring.layout import Block, Parameter, Transform
+from synthstats_lightning.scoring.layout import Block, Parameter, Transform, unconstrain
+from synthstats_lightning.scoring.standardise import SPREADS, Anchor, find_anchors
 from synthstats_lightning.scoring.structural import pad
-from synthstats_lightning.scoring.target import Marginals, leave_one_out_sums
+from synthstats_lightning.scoring.target import Marginals, leave_one_out_sums, log_likelihood_of
 
 Values = list[Tensor | None]
 
 
 def build_density(
-    graph: ModelGraph, covariates: Mapping[str, NDArray[Any]], response: NDArray[Any]
+    graph: ModelGraph,
+    covariates: Mapping[str, NDArray[Any]],
+    response: NDArray[Any],
+    rounding: float | None = None,
 ) -> Density:
     """The density of a model graph with its data bound.
 
@@ -34,13 +38,16 @@ def build_density(
         graph: A validated model graph.
         covariates: Column name to values `[rows]`, float64 or int64; every column that the graph names.
         response: Observed values `[rows]`.
+        rounding: Spacing of the values that a continuous response was recorded to: its rows then have the
+            log-probability of their intervals instead of a density. `None` for exact values.
 
     Returns:
         The density of parameters and response.
 
     Raises:
         ValueError: If the response's length is not that of the graph's response.
-        ProgramFailure: `UNSUPPORTED` for discrete parameters that cannot be summed out; `RAISED` if a
+        ProgramFailure: `UNSUPPORTED` for discrete parameters that cannot be summed out, and for a rounded
+            response whose distribution function is not known; `RAISED` if a
             constant expression cannot be evaluated, such as an index outside its axis.
     """
     expected = tuple(graph.nodes[graph.response].attributes["shape"])
@@ -48,7 +55,11 @@ def build_density(
         raise ValueError(
             f"response must have the shape {expected} of the graph's response, got {response.shape}"
         )
-    return Density(compile_graph(graph, covariates, response))
+
+    def rebuild(anchors: Mapping[int, Anchor]) -> Density:
+        return Density(compile_graph(graph, covariates, response, anchors, rounding), rebuild)
+
+    return Density(compile_graph(graph, covariates, response, rounding=rounding), rebuild)
 
 
 class Density:
@@ -64,6 +75,7 @@ class Density:
 
     Args:
         compiled: What `compile_graph` makes of a graph.
+        rebuild: Makes the same density with some parameters standardised.
 
     Attributes:
         dimension: Unconstrained parameters.
@@ -71,8 +83,11 @@ class Density:
         parameters: Name, shape and columns of every parameter.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(
+        self, compiled: Compiled, rebuild: Callable[[Mapping[int, Anchor]], Density] | None = None
+    ) -> None:
         self._compiled = compiled
+        self._rebuild = rebuild
         self.parameters: tuple[Parameter, ...] = compiled.parameters
         self.dimension: int = sum(parameter.size for parameter in compiled.parameters)
         self.num_observations: int = compiled.num_observations
@@ -244,6 +259,63 @@ class Density:
                     values[node] = states
                 self._run(labels.steps, values)
             return ancestral.sample_response(self._compiled, values, theta.shape[0], generator)
+
+    @property
+    def funnels(self) -> tuple[Parameter, ...]:
+        """Parameters that can be standardised and whose prior's width depends on other parameters."""
+        labels = self._compiled.labels
+        summed = () if labels is None else labels.plan.factors
+        found = []
+        for parameter in self.parameters:
+            spreads = SPREADS.get(parameter.distribution.name, ())
+            inputs = self._compiled.graph.nodes[parameter.node].inputs
+            varies = any(self._compiled.constants[inputs[i]] is None for i in spreads)
+            if varies and parameter.node not in summed and not parameter.distribution.event_rank:
+                found.append(parameter)
+        return tuple(found)
+
+    def standardised(
+        self, theta: Float[Tensor, " dim"] | None = None, given: Bool[Tensor, " rows"] | None = None
+    ) -> Density:
+        """The same density in coordinates without funnels; see `scoring.standardise`.
+
+        Args:
+            theta: Unconstrained parameters of this density near which the likelihood's curvature counts;
+                `None` to standardise by the prior alone (the non-centred form).
+            given: Which rows of the response count; all by default.
+
+        Returns:
+            A density of the same parameters, with other columns; this one if it has no funnels.
+        """
+        funnels = self.funnels
+        if not funnels or self._rebuild is None:
+            return self
+        shapes = {parameter.node: parameter.shape for parameter in funnels}
+        if theta is None:
+            zeros = {node: torch.zeros(shape, dtype=torch.float64) for node, shape in shapes.items()}
+            return self._rebuild({node: Anchor(zero, zero) for node, zero in zeros.items()})
+        centred = self._rebuild({})
+        if given is None:
+            given = torch.ones(self.num_observations, dtype=torch.bool)
+        columns = {p.node: slice(p.start, p.stop) for p in centred.parameters if p.node in shapes}
+        here = self._transferred(theta[None], centred)[0]
+        found = find_anchors(lambda x: log_likelihood_of(centred, x, given), here, columns)
+        return self._rebuild(
+            {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
+        )
+
+    def _transferred(self, theta: Tensor, centred: Density) -> Tensor:
+        """The same parameters as columns of a density without anchors."""
+        values = self._all_values(theta)
+        mine = {parameter.node: parameter for parameter in self.parameters}
+        columns = theta.new_empty(len(theta), centred.dimension)
+        for parameter in centred.parameters:
+            own = mine[parameter.node]
+            u = theta[:, own.start : own.stop]
+            if own.anchor is not None:
+                u = unconstrain(own.base, self._natural(values, own.node, len(theta))).reshape(len(theta), -1)
+            columns[:, parameter.start : parameter.stop] = u
+        return columns
 
     def _checked(self, theta: Tensor) -> Tensor:
         if theta.ndim != 2 or theta.shape[1] != self.dimension:

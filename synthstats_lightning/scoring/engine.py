@@ -11,21 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthstats_lightning.programs.canonical import (
-    canonical_hash,
-    canonicalise,
-    structure_hash,
-)
+from synthstats_lightning.programs.canonical import canonical_model
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.render import summarise
 from synthstats_lightning.scoring.density import build_density
-from synthstats_lightning.scoring.ladder import Posterior, estimate_posterior
-from synthstats_lightning.scoring.loo import leave_one_out
-from synthstats_lightning.scoring.psis import Loo
+from synthstats_lightning.scoring.diagnostics import score_elpd, score_evidence, score_heldout
+from synthstats_lightning.scoring.honesty import check_probability
+from synthstats_lightning.scoring.ladder import estimate_posterior
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import RowSubset, Target, pointwise
+from synthstats_lightning.scoring.target import RowSubset, Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,6 +34,7 @@ def score_graph(
     shown_rows: int = 0,
     settings: EngineSettings | None = None,
     response_name: str = "response",
+    rounding: float | None = None,
 ) -> Score:
     """Scores a model graph on data.
 
@@ -53,6 +50,8 @@ def score_graph(
         shown_rows: Leading rows of the response that a prompt shows: they only condition.
         settings: Work, acceptance and time limit; the defaults if `None`.
         response_name: What the score's summary calls the response.
+        rounding: Spacing of the values that a continuous response was recorded to: it is then scored by
+            interval probabilities. `None` for exact values.
 
     Returns:
         The score, or a failed one with category and message. Only programming errors raise.
@@ -64,18 +63,21 @@ def score_graph(
     if not 0 <= shown_rows < len(response):
         raise ValueError(f"shown_rows must be from 0 to {len(response) - 1}, got {shown_rows}")
     deadline = Deadline(settings.time_limit)
-    canonical = canonicalise(graph)
+    model = canonical_model(graph)
+    canonical = model.graph
     try:
-        target = build_density(canonical, covariates, response)
-        seed = graph_seed(canonical.to_json(), data_fingerprint(covariates, response, shown_rows))
+        target = build_density(canonical, covariates, response, rounding)
+        seed = graph_seed(model.form, data_fingerprint(covariates, response, shown_rows, rounding))
         score = score_target(target, seed, shown_rows=shown_rows, settings=settings, deadline=deadline)
+        if rounding is not None or canonical.dtypes[canonical.response] == "int64":
+            check_probability(score)
     except ProgramFailure as failure:
         score = Score.failed(failure.category, failure.message)
     return replace(
         score,
         seconds=deadline.elapsed,
-        canonical=canonical_hash(canonical),
-        structure=structure_hash(canonical),
+        canonical=model.hash,
+        structure=model.structure,
         summary=summarise(canonical, response_name),
     )
 
@@ -111,47 +113,46 @@ def score_target(
         given = estimate_posterior(RowSubset(target, shown_rows), settings, generator, deadline).particles
         evidence -= given.log_evidence
         variance += given.log_evidence_se**2
-    loo = _loo(target, posterior, shown_rows, settings, generator, deadline)
-    for name, value in (("evidence", evidence), ("elpd", loo.elpd)):
-        if not math.isfinite(value):
-            raise ProgramFailure(FailureCategory.NON_FINITE, f"{name} by {particles.estimator} is {value}")
-    pareto_k = float(loo.pareto_k.max())
+    found = {
+        "evidence": score_evidence(
+            posterior, evidence, math.sqrt(variance), shown_rows, settings, generator, deadline
+        ),
+        "elpd": score_elpd(posterior, shown_rows, settings, generator, deadline),
+    }
+    if settings.heldout_fraction > 0:
+        found["heldout_lpd"] = score_heldout(posterior, shown_rows, settings, generator, deadline)
+    for name, each in found.items():
+        if not math.isfinite(each.value):
+            raise ProgramFailure(
+                FailureCategory.NON_FINITE, f"{name} by {each.diagnostics.estimator} is {each.value}"
+            )
+    heldout = found.get("heldout_lpd")
     return Score(
         evidence=evidence,
         evidence_se=math.sqrt(variance),
-        elpd=loo.elpd,
-        elpd_se=loo.elpd_se,
-        pareto_k=pareto_k if math.isfinite(pareto_k) else None,
+        elpd=found["elpd"].value,
+        elpd_se=found["elpd"].standard_error,
+        heldout_lpd=None if heldout is None else heldout.value,
+        heldout_lpd_se=None if heldout is None else heldout.standard_error,
+        pareto_k=found["elpd"].diagnostics.pareto_k,
         effective_sample_size=particles.effective_sample_size,
         num_parameters=target.dimension,
         estimator=particles.estimator,
         seconds=deadline.elapsed,
+        diagnostics={name: each.diagnostics for name, each in found.items()},
     )
 
 
-def _loo(
-    target: Target,
-    posterior: Posterior,
-    shown_rows: int,
-    settings: EngineSettings,
-    generator: torch.Generator,
-    deadline: Deadline,
-) -> Loo:
-    particles, search = posterior
-    if search is None:
-        rows = pointwise(target, particles.theta, particles.log_likelihood)
-        own = rows.own[0, shown_rows:]
-        return Loo(own, torch.zeros_like(own))
-    return leave_one_out(target, particles, search, settings, generator, deadline, shown_rows).loo
-
-
-def data_fingerprint(covariates: Mapping[str, Array], response: Array, shown_rows: int = 0) -> str:
+def data_fingerprint(
+    covariates: Mapping[str, Array], response: Array, shown_rows: int = 0, rounding: float | None = None
+) -> str:
     """Hash of everything a score depends on besides the graph and the settings.
 
     Args:
         covariates: Column name to values; their order does not matter.
         response: The response's values.
         shown_rows: Leading rows that only condition.
+        rounding: Spacing of the recorded values.
     """
     digest = hashlib.sha256()
     for name, values in [*sorted(covariates.items()), ("", response)]:
@@ -159,6 +160,8 @@ def data_fingerprint(covariates: Mapping[str, Array], response: Array, shown_row
         digest.update(f"{name}:{array.dtype.str}:{array.shape}\n".encode())
         digest.update(array.tobytes())
     digest.update(f"{shown_rows}".encode())
+    if rounding is not None:
+        digest.update(f":{rounding!r}".encode())
     return digest.hexdigest()
 
 

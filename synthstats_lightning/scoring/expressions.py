@@ -16,6 +16,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring import powers
+from synthstats_lightning.scoring.matrices import MATRICES
 from synthstats_lightning.scoring.operations import (
     DTYPES,
     ELEMENTWISE,
@@ -33,6 +34,9 @@ KEEPS_VALUES = frozenset(
     {"identity", "index", "reshape", "transpose", "broadcast_to", "stack", "concatenate", "take"}
 )
 """Operations whose result holds nothing but elements of their (first) inputs."""
+
+
+_BUILDERS = {**STRUCTURAL, **MATRICES}
 
 
 class Bounds(NamedTuple):
@@ -172,7 +176,7 @@ def compile_node(
         dynamic_casts = [cast for cast, c in zip(casts, constants, strict=True) if c is None]
     else:
         target, dynamic_casts = torch.float64, []
-    if node.op in STRUCTURAL:
+    if node.op in _BUILDERS:
         function = _structural(node, layout, constants)
     else:
         function = _elementwise(node, constants, positive, selected)
@@ -187,7 +191,7 @@ def _structural(node: Node, layout: Layout, constants: Sequence[Tensor | None]) 
     if node.op == "take" and (positions := constants[1]) is not None:
         return constant_take(layout, _checked_positions(positions, layout))
     padded = [None if c is None else c.reshape(1, *pad(tuple(c.shape), layout.rank)) for c in constants]
-    return bind(STRUCTURAL[node.op](layout), padded)
+    return bind(_BUILDERS[node.op](layout), padded)
 
 
 def _checked_positions(positions: Tensor, layout: Layout) -> Tensor:

@@ -18,6 +18,7 @@ from synthstats_lightning.scoring.mixture import (
     combine,
     refine_mixture,
 )
+from synthstats_lightning.scoring.nearby_folds import FoldSample, nearby_folds
 from synthstats_lightning.scoring.optimise import Optimum, distinct, maximise
 from synthstats_lightning.scoring.particles import (
     Particles,
@@ -30,6 +31,7 @@ from synthstats_lightning.scoring.proposal import (
     laplace_mixture,
 )
 from synthstats_lightning.scoring.psis import good_pareto_k, psis
+from synthstats_lightning.scoring.ratio import bridge_ratio
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.smc import anneal, island_mean
 from synthstats_lightning.scoring.target import (
@@ -65,6 +67,20 @@ def excluding_rows(target: Target, pilot: Pilot) -> Bool[Tensor, " rows"]:
     return (others.isfinite() & ~own.isfinite()).any(0)
 
 
+class Folds(NamedTuple):
+    """Leave-one-out densities of some rows, by refits.
+
+    Attributes:
+        density: Log density of each row given the others `[folds]`.
+        influence: What each draw of the full posterior adds to it, about `[draws, folds]`.
+        variance: Its Monte-Carlo variance due to the refit's own draws `[folds]`, in nats squared.
+    """
+
+    density: Float[Tensor, " folds"]
+    influence: Float[Tensor, "draws folds"]
+    variance: Float[Tensor, " folds"]
+
+
 def exact_loo(
     target: Target,
     particles: Particles,
@@ -73,14 +89,33 @@ def exact_loo(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-) -> Float[Tensor, " folds"]:
-    """Leave-one-out densities of some rows, each from a posterior of its own."""
-    result = importance_folds(target, search, rows, settings, generator, deadline)
-    failed, excluding = ~result.isfinite(), excluding_rows(target, search.pilot)[rows]
+) -> Folds:
+    """Leave-one-out densities of some rows, each from a posterior of its own.
+
+    Where a refit has independent draws they are bridged with those of the full posterior.
+    """
+    samples = nearby_folds(target, particles, search, rows, settings, generator, deadline)
+    far = [index for index, sample in enumerate(samples) if sample is None]
+    if far:
+        found = importance_folds(target, search, rows[far], settings, generator, deadline)
+        samples = [found.pop(0) if sample is None else sample for sample in samples]
+    density = torch.full((len(rows),), torch.nan, dtype=torch.float64)
+    variance = torch.zeros_like(density)
+    influence = torch.zeros(len(particles.theta), len(rows), dtype=torch.float64)
+    own = pointwise(target, particles.theta, particles.log_likelihood).own[:, rows]
+    excluding = excluding_rows(target, search.pilot)[rows]
+    for index, sample in enumerate(samples):
+        if sample is not None:
+            ratio = bridge_ratio(particles.log_weight, own[:, index], *sample)
+            density[index], influence[:, index], variance[index] = ratio
+    failed = ~density.isfinite()
     for some, start in ((failed & excluding, search.proposal), (failed & ~excluding, None)):
         if bool(some.any()):
-            result[some] = annealed_folds(target, particles, rows[some], start, settings, generator, deadline)
-    return result
+            density[some], variance[some] = annealed_folds(
+                target, particles, rows[some], start, settings, generator, deadline
+            )
+            influence[:, some] = 0.0
+    return Folds(density, influence, variance)
 
 
 def importance_folds(
@@ -90,7 +125,7 @@ def importance_folds(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-) -> Float[Tensor, " folds"]:
+) -> list[FoldSample | None]:
     """Refits by importance sampling from proposals adapted to each fold, all folds in one batch.
 
     A fold's first proposal is the posterior's together with Laplace components at the fold's own modes: a row
@@ -98,17 +133,17 @@ def importance_folds(
     Draws adapt it until the sampler passes its check twice, with estimates that agree.
 
     Returns:
-        Leave-one-out densities, NaN for the folds that fail every attempt.
+        Weighted draws, `None` for the folds that fail every attempt.
     """
-    density = torch.full((len(rows),), torch.nan, dtype=torch.float64)
+    found: list[FoldSample | None] = [None] * len(rows)
     full = search.proposal.mixture
     if full is None:
-        return density
+        return found
     mixtures = _fold_mixtures(target, full, search.pilot, rows, settings, deadline)
     wide = full._replace(scale_tril=WIDENING * full.scale_tril)
     defence = combine(full, wide, 0.5)
     todo = list(range(len(rows)))
-    passed: list[list[float]] = [[] for _ in todo]
+    passed: list[list[FoldSample]] = [[] for _ in todo]
     for attempt in range(settings.fold_attempts):
         if not todo:
             break
@@ -122,10 +157,12 @@ def importance_folds(
             theta, log_weight = draws.theta[position], draws.log_weight[position]
             passes = attempt > 0 and _passes(log_weight, settings)
             if passes:
-                new = float((log_weight.log_softmax(0) + draws.log_density[position]).logsumexp(0))
-                near = [old for old in passed[index] if abs(new - old) < AGREEMENT]
+                new = FoldSample(log_weight.log_softmax(0), draws.log_density[position])
+                near = [old for old in passed[index] if abs(new.log_mean - old.log_mean) < AGREEMENT]
                 if near:
-                    density[index] = (new + sum(near)) / (1 + len(near))
+                    near.append(new)
+                    log_weights, log_densities = zip(*near, strict=True)
+                    found[index] = FoldSample(torch.cat(log_weights).log_softmax(0), torch.cat(log_densities))
                     continue
                 passed[index].append(new)
             if bool(log_weight.isfinite().any()):
@@ -134,7 +171,7 @@ def importance_folds(
                 mixtures[index] = refine_mixture(mixtures[index], theta, log_weight)
                 failed.append(index)
         todo = failed
-    return density
+    return found
 
 
 def _fold_mixtures(
@@ -223,7 +260,7 @@ def annealed_folds(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-) -> Float[Tensor, " folds"]:
+) -> tuple[Float[Tensor, " folds"], Float[Tensor, " folds"]]:
     """Refits by annealing to the posterior without the row, with more islands until those of a fold agree.
 
     Args:
@@ -236,10 +273,14 @@ def annealed_folds(
         generator: Source of randomness.
         deadline: Checked between moves.
 
+    Returns:
+        Densities and their variances.
+
     Raises:
         ProgramFailure: `SCORER_LIMIT` if the islands of a fold still disagree after `smc_attempts`.
     """
     density = torch.full((len(rows),), torch.nan, dtype=particles.theta.dtype)
+    variance = torch.full_like(density, torch.nan)
     ratios: list[list[Tensor]] = [[] for _ in rows]
     todo = list(range(len(rows)))
     # p(y_i | others) is the evidence of all rows over that of the others, which is where the path ends
@@ -252,13 +293,13 @@ def annealed_folds(
         for index, new in zip(todo, found.reshape(-1, FOLD_ISLANDS), strict=True):
             ratios[index].append(new)
             log_mean, standard_error = island_mean(torch.cat(ratios[index]))
-            density[index] = log_evidence - log_mean
+            density[index], variance[index] = log_evidence - log_mean, standard_error**2
             standard_errors.append(standard_error)
         pairs = zip(todo, standard_errors, strict=True)
         todo = [index for index, each in pairs if not each <= settings.max_evidence_se]
         worst = max(standard_errors)
         if not todo:
-            return density
+            return density, variance
     raise ProgramFailure(
         FailureCategory.SCORER_LIMIT,
         f"exact leave-one-out by annealing: islands disagree, standard error {worst:.3g} nats"

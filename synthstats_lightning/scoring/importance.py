@@ -29,6 +29,8 @@ from synthstats_lightning.scoring.target import Evaluation, Target, evaluate, fi
 
 PATIENCE = 3
 """Rounds without a better effective sample size after which a passable proposal is adapted no more."""
+DRAWS_PER_DIMENSION = 80
+"""Fewest draws of a round of adaptation for each dimension: a covariance has to be learned."""
 
 
 class Draws(NamedTuple):
@@ -79,9 +81,10 @@ def adapt(
 ) -> Proposal:
     """Adapts a proposal by rounds of fresh draws until its effective sample size is good or stops growing."""
     best, stale = 0.0, 0
+    count = max(settings.adaptation_draws, DRAWS_PER_DIMENSION * target.dimension)
     for index in range(settings.adaptation_rounds):
         deadline.check("importance sampling")
-        draws = draw(target, proposal, settings.adaptation_draws, generator)
+        draws = draw(target, proposal, count, generator)
         if not bool(draws.log_weight.isfinite().any()):
             break
         fraction = float(effective_sample_size(draws.log_weight)) / len(draws.theta)

@@ -10,12 +10,13 @@ import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.importance import acceptable, adapt, draw, refine, weigh
+from synthstats_lightning.scoring.optimise import distinct
 from synthstats_lightning.scoring.particles import Particles
 from synthstats_lightning.scoring.pilot import Pilot, draw_pilot, find_modes
 from synthstats_lightning.scoring.proposal import Proposal, first_proposal
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.smc import bridge, pool
-from synthstats_lightning.scoring.target import Target, evaluate
+from synthstats_lightning.scoring.target import Standardisable, Target, evaluate
 
 BRIDGE_PRIOR_FRACTION = 0.5
 """Share of the prior where SMC starts: the modes of a model that importance sampling fails on may mislead."""
@@ -41,16 +42,20 @@ class Posterior(NamedTuple):
     Attributes:
         particles: The weighted particle set, with evidence.
         search: Prior draws and the adapted proposal; `None` for a model without parameters.
+        target: The model in the coordinates of the particles.
     """
 
     particles: Particles
     search: Search | None
+    target: Target
 
 
 def estimate_posterior(
     target: Target, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
 ) -> Posterior:
     """Climbs the ladder until an estimator passes its own check.
+
+    A model with funnels is standardised first, near the mode of its non-centred form.
 
     Args:
         target: The model with its data.
@@ -63,7 +68,9 @@ def estimate_posterior(
             where no estimator passes its check or time is over.
     """
     if target.dimension == 0:
-        return Posterior(without_parameters(target), None)
+        return Posterior(without_parameters(target), None, target)
+    if isinstance(target, Standardisable) and target.funnels:
+        target = standardise_at_mode(target, settings, generator, deadline)
     for effort in (1, settings.search_growth):
         prior_draws = math.isqrt(effort) * settings.prior_draws
         searching = replace(settings, prior_draws=prior_draws, starts=effort * settings.starts)
@@ -76,12 +83,33 @@ def estimate_posterior(
             draws = draw(target, proposal, settings.importance_draws, generator)
             particles = weigh(draws)
             if acceptable(particles, settings):
-                return Posterior(particles, Search(pilot, proposal))
+                return Posterior(particles, Search(pilot, proposal), target)
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
             proposal = refine(proposal, draws, enrich=True)
     particles = bridge_with_check(target, proposal, settings, generator, deadline)
-    return Posterior(particles, Search(pilot, proposal))
+    return Posterior(particles, Search(pilot, proposal), target)
+
+
+def standardise_at_mode(
+    target: Standardisable, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
+) -> Standardisable:
+    """A target in coordinates without funnels, by the likelihood near the best mode of its non-centred form.
+
+    Args:
+        target: A target with funnels.
+        settings: Starts and iterations.
+        generator: Source of randomness.
+        deadline: Checked before each iteration.
+
+    Returns:
+        The non-centred form itself where no mode is found.
+    """
+    apart = target.standardised()
+    pilot = draw_pilot(apart, settings, generator)
+    optimum = find_modes(apart, pilot, settings, generator, deadline)
+    kept = distinct(optimum)
+    return apart.standardised(optimum.theta[kept[0]]) if kept else apart
 
 
 def bridge_with_check(

@@ -19,7 +19,8 @@ from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring import transforms
 from synthstats_lightning.scoring.distributions import Distribution, Support, distribution_of
 from synthstats_lightning.scoring.expressions import Bounds
-from synthstats_lightning.scoring.structural import Shape
+from synthstats_lightning.scoring.standardise import MOMENTS, Anchor, coefficients
+from synthstats_lightning.scoring.structural import Shape, pad
 
 
 class Transform(IntEnum):
@@ -38,12 +39,14 @@ class Transform(IntEnum):
     """Below a bound."""
     VECTOR = 7
     """By the coordinates of its distribution, all entries of a vector together."""
+    STANDARDISED = 8
+    """Standardised given its hyperparameters, see `scoring.standardise`."""
 
 
-BY_STEP = frozenset({Transform.DEPENDENT_INTERVAL, Transform.ABOVE, Transform.BELOW, Transform.VECTOR})
+BY_BOUND = frozenset({Transform.DEPENDENT_INTERVAL, Transform.ABOVE, Transform.BELOW})
+"""Transforms whose bounds are hyperparameters."""
+BY_STEP = BY_BOUND | {Transform.VECTOR, Transform.STANDARDISED}
 """Transforms that are steps of their own, one for each parameter, because they read more than one number."""
-BY_BOUND = BY_STEP - {Transform.VECTOR}
-"""Those that read hyperparameters."""
 
 
 class Parameter(NamedTuple):
@@ -58,6 +61,7 @@ class Parameter(NamedTuple):
         transform: How it becomes unconstrained.
         start: Its first column.
         stop: One past its last column.
+        anchor: What the likelihood says of it, if it is standardised.
     """
 
     node: int
@@ -68,6 +72,12 @@ class Parameter(NamedTuple):
     transform: Transform
     start: int = 0
     stop: int = 0
+    anchor: Anchor | None = None
+
+    @property
+    def base(self) -> Transform:
+        """The transform of its support alone, whatever it is standardised by."""
+        return _TRANSFORMS[self.distribution.support] if self.anchor is not None else self.transform
 
     @property
     def free(self) -> Shape:
@@ -75,7 +85,7 @@ class Parameter(NamedTuple):
         coordinates = self.distribution.coordinates
         if coordinates is None:
             return self.shape
-        return (*self.shape[:-1], self.shape[-1] - coordinates.fewer)
+        return coordinates.free(self.shape)
 
     @property
     def size(self) -> int:
@@ -88,9 +98,9 @@ class Parameter(NamedTuple):
         Args:
             hyperparameters: Constant ones; only those of an interval matter.
         """
-        if self.transform is Transform.POSITIVE:
+        if self.base is Transform.POSITIVE:
             return Bounds(0.0)
-        if self.transform is Transform.UNIT or self.distribution.support is Support.UNIT:
+        if self.base is Transform.UNIT or self.distribution.support is Support.UNIT:
             return Bounds(0.0, 1.0)
         if self.transform is Transform.INTERVAL:
             lower, upper = self.distribution.edges(*hyperparameters)
@@ -127,8 +137,16 @@ def _interval_bounds(lower: Tensor, upper: Tensor) -> Bounds:
     return Bounds(0.0, 1.0 if below_one else math.inf)
 
 
-def find_parameters(graph: ModelGraph, constants: Sequence[Tensor | None]) -> list[Parameter]:
-    """Every continuous random node but the response, in column order; `scoring.labels` has the discrete."""
+def find_parameters(
+    graph: ModelGraph, constants: Sequence[Tensor | None], anchors: Mapping[int, Anchor] | None = None
+) -> list[Parameter]:
+    """Every continuous random node but the response, in column order; `scoring.labels` has the discrete.
+
+    Args:
+        graph: The graph.
+        constants: Value of every node that depends on no parameter.
+        anchors: Nodes that are standardised.
+    """
     found = []
     for index, node in enumerate(graph.nodes):
         if node.op != "random" or index == graph.response:
@@ -144,7 +162,9 @@ def find_parameters(graph: ModelGraph, constants: Sequence[Tensor | None]) -> li
         if transform is Transform.INTERVAL and not constant:
             transform = Transform.DEPENDENT_INTERVAL
         shape = tuple(node.attributes["shape"])
-        found.append(Parameter(index, name, shape, distribution, constant, transform))
+        anchor = None if anchors is None else anchors.get(index)
+        transform = transform if anchor is None else Transform.STANDARDISED
+        found.append(Parameter(index, name, shape, distribution, constant, transform, anchor=anchor))
     found.sort(key=lambda p: (p.transform, not p.constant, p.distribution.name, p.node))
     placed, start = [], 0
     for parameter in found:
@@ -224,7 +244,12 @@ def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]
         hyperparameters: Of its distribution.
     """
     if parameter.distribution.coordinates is not None:
-        return parameter.distribution.coordinates.constrain(u)
+        x, log_jacobian = parameter.distribution.coordinates.constrain(u)
+        return x.reshape(x.shape[0], *pad(parameter.shape, u.ndim - 1)), log_jacobian
+    if parameter.anchor is not None:
+        location, scale, log_scale = _standardising(parameter, hyperparameters)
+        x, log_jacobian = constrain_alone(parameter.base, location + scale * u)
+        return x, log_jacobian + log_scale
     lower, upper = parameter.distribution.edges(*hyperparameters)
     if parameter.transform is Transform.ABOVE and lower is not None:
         return transforms.above(u, lower)
@@ -233,3 +258,24 @@ def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]
     if lower is None or upper is None:
         raise RuntimeError(f"{parameter.name}: bounds do not fit its transform")
     return transforms.interval(u, lower, upper)
+
+
+def constrain_alone(transform: Transform, u: Tensor) -> tuple[Tensor, Tensor]:
+    """Constrained values and log-Jacobian of the transforms that read nothing else."""
+    if transform is Transform.POSITIVE:
+        return transforms.positive(u)
+    if transform is Transform.UNIT:
+        return transforms.unit(u)
+    return u, torch.zeros_like(u)
+
+
+def standardise(parameter: Parameter, x: Tensor, hyperparameters: Sequence[Tensor]) -> Tensor:
+    """Constrained values of a standardised parameter to unconstrained ones."""
+    location, scale, _ = _standardising(parameter, hyperparameters)
+    return (unconstrain(parameter.base, x) - location) / scale
+
+
+def _standardising(parameter: Parameter, hyperparameters: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    if parameter.anchor is None:
+        raise RuntimeError(f"{parameter.name}: not standardised")
+    return coefficients(MOMENTS[parameter.distribution.name], parameter.anchor, hyperparameters)

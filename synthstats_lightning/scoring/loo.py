@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -21,6 +23,8 @@ from synthstats_lightning.scoring.target import Pointwise, Target, pointwise
 FOLD_CHUNK = 16
 """Refits in one batch."""
 
+MAX_FOLD_DRAWS = 200_000
+"""Most draws of all refits of the repetition together."""
 NOISY_K = 0.4
 """Largest Pareto k at which the importance sampler's own draws do; above it as many again are drawn."""
 
@@ -29,12 +33,16 @@ class LooResult(NamedTuple):
     """Leave-one-out densities and how they came about.
 
     Attributes:
-        loo: Pointwise densities, refits included, and the Pareto k before them.
+        loo: Pointwise densities, refits included, and Pareto k and draws' influence before them.
         refitted: Number of observations that were refitted.
+        mcse: Monte-Carlo standard error of the sum over observations, in nats.
+        fold_variance: What the refits' own draws contribute to its square; the rest is the posterior's.
     """
 
     loo: Loo
     refitted: int
+    mcse: float
+    fold_variance: float = 0.0
 
 
 def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "particles rows"]:
@@ -79,23 +87,73 @@ def leave_one_out(
     """
     loo = _smoothed(target, particles, first_row)
     if particles.log_proposal is not None and float(loo.pareto_k.max()) > NOISY_K:
+        particles = _enlarged(target, particles, search, 1, settings, generator, deadline)
+        loo = _smoothed(target, particles, first_row)
+    result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
+    missing = (result.mcse / settings.max_elpd_se) ** 2
+    if particles.log_proposal is None and result.mcse**2 - result.fold_variance > settings.max_elpd_se**2:
+        # annealed particles stay as many as they are, and larger refits do not make up for them
+        return result
+    if missing > 1.0 and math.isfinite(missing):
+        affordable = MAX_FOLD_DRAWS // (settings.fold_draws * max(result.refitted, 1))
+        growth = max(1, min(math.ceil(missing), settings.loo_growth, affordable))
+        if growth == 1:
+            return result
+        if particles.log_proposal is not None:
+            batches = (growth - 1) * len(particles.theta) // settings.importance_draws
+            particles = _enlarged(target, particles, search, batches, settings, generator, deadline)
+            loo = _smoothed(target, particles, first_row)
+        larger = replace(settings, fold_draws=growth * settings.fold_draws)
+        result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
+    return result
+
+
+def _enlarged(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    batches: int,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> Particles:
+    """More draws from the same proposal."""
+    for _ in range(batches):
         deadline.check("leave-one-out")
         more = weigh(draw(target, search.proposal, settings.importance_draws, generator))
         particles = _joined(particles, more)
-        loo = _smoothed(target, particles, first_row)
+    return particles
+
+
+def _refitted(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    loo: Loo,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    first_row: int,
+) -> LooResult:
+    """Leave-one-out with exact refits of the rows where smoothing fails or is noisy."""
     limit = min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
     usable = (loo.pareto_k <= limit) & loo.pointwise.isfinite()
+    if loo.mcse > settings.max_elpd_se:
+        usable &= loo.influence.square().sum(0).sqrt() <= settings.refit_se
     if particles.log_proposal is None:
         usable &= ~excluding_rows(target, search.pilot)[first_row:]
     rows = torch.nonzero(~usable)[:, 0] + first_row
     if len(rows) == 0:
-        return LooResult(loo, 0)
-    pointwise = loo.pointwise.clone()
+        return LooResult(loo, 0, loo.mcse)
+    pointwise, influence = loo.pointwise.clone(), loo.influence.clone()
+    variance = 0.0
     for chunk in torch.split(rows, FOLD_CHUNK):
-        pointwise[chunk - first_row] = exact_loo(
-            target, particles, search, chunk, settings, generator, deadline
-        )
-    return LooResult(Loo(pointwise, loo.pareto_k), len(rows))
+        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline)
+        pointwise[chunk - first_row] = folds.density
+        influence[:, chunk - first_row] = folds.influence
+        variance += float(folds.variance.sum())
+    total = variance + float(influence.sum(1).square().sum())
+    return LooResult(loo._replace(pointwise=pointwise), len(rows), math.sqrt(total), variance)
 
 
 def _smoothed(target: Target, particles: Particles, first_row: int) -> Loo:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from synthstats_lightning.scoring.bessel import scaled_bessel
 from synthstats_lightning.scoring.special import guarded, log1mexp, softplus
 
 Elementwise = Callable[..., Tensor]
@@ -91,6 +92,8 @@ ELEMENTWISE: Mapping[str, Elementwise] = MappingProxyType(
         "erfcx": torch.special.erfcx,
         "ndtri": guarded(torch.special.ndtri, lambda x: (x > 0) & (x < 1), 0.5),
         "gammaln": guarded(torch.lgamma, lambda x: (x > 0) | (x != torch.floor(x)), 1.0),
+        "digamma": guarded(torch.special.digamma, lambda x: (x > 0) | (x != torch.floor(x)), 1.0),
+        "scaled_bessel": scaled_bessel,
         "neg": torch.neg,
         "sign": torch.sign,
         "abs": _absolute,

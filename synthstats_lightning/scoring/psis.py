@@ -117,10 +117,14 @@ class Loo(NamedTuple):
     Attributes:
         pointwise: Log predictive density of each observation given the others `[rows]`, in nats.
         pareto_k: Pareto k of each observation's importance ratios `[rows]`.
+        influence: What each draw adds to each estimate, about (delta method) `[draws, rows]`.
+        effective_sample_size: Of each observation's smoothed ratios, in draws `[rows]`.
     """
 
     pointwise: Float[Tensor, " rows"]
     pareto_k: Float[Tensor, " rows"]
+    influence: Float[Tensor, "draws rows"]
+    effective_sample_size: Float[Tensor, " rows"]
 
     @property
     def elpd(self) -> float:
@@ -131,6 +135,11 @@ class Loo(NamedTuple):
     def elpd_se(self) -> float:
         """Standard error of the sum over observations, `sqrt(N var)`, in nats."""
         return math.sqrt(len(self.pointwise) * float(self.pointwise.var(correction=0)))
+
+    @property
+    def mcse(self) -> float:
+        """Monte-Carlo standard error of the sum, of independent draws, in nats."""
+        return math.sqrt(float(self.influence.sum(1).square().sum()))
 
 
 def psis_loo(
@@ -144,4 +153,7 @@ def psis_loo(
             equally weighted posterior draws, by default.
     """
     smoothed = psis(-log_likelihood if log_ratio is None else log_ratio)
-    return Loo((smoothed.log_weight + log_likelihood).logsumexp(0), smoothed.pareto_k)
+    weight = smoothed.log_weight.exp()
+    pointwise = (smoothed.log_weight + log_likelihood).logsumexp(0)
+    influence = (weight * torch.expm1(log_likelihood - pointwise)).nan_to_num(nan=0.0)
+    return Loo(pointwise, smoothed.pareto_k, influence, 1.0 / weight.square().sum(0))

@@ -9,7 +9,26 @@ from typing import Literal
 
 import numpy as np
 
+from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.score import Score
+
+PARTS = ("score", "format", "length", "parameters")
+"""What a log reward is blended from besides the reference log-probability; see `Reward.parts`."""
+STAGES = (
+    {FailureCategory.TRUNCATED},
+    {FailureCategory.SYNTAX},
+    {
+        FailureCategory.RAISED,
+        FailureCategory.TIMEOUT,
+        FailureCategory.MEMORY,
+        FailureCategory.CPU,
+        FailureCategory.KILLED,
+        FailureCategory.OUTPUT,
+    },
+    {FailureCategory.BAD_GRAPH, FailureCategory.UNSUPPORTED},
+)
+"""Failures by the stage that a program did not pass: ending, parsing, running, being a model of the language;
+any other failure is one of the last stage, having a score."""
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -18,66 +37,137 @@ FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 class Reward:
     """Log reward of a program: its tempered score above a baseline, plus the reference prior.
 
-    `log R = max(beta (score - baseline), floor) + prior_weight * log p_reference(program | prompt)`, and with
-    `log_reward_failure` in place of the first term for a program without a score. With
-    `beta = prior_weight = 1` the target is the Bayesian posterior over programs with the language model as
-    prior. At equal reference probability a failed program is below every valid one, by at least
-    `floor - log_reward_failure`.
+    `log R = max(beta (score - baseline) - length_weight * tokens - parameter_weight * parameters, floor)
+    + prior_weight * log p_reference(program | prompt)`, and with
+    `log_reward_failure - format_weight * (share of stages not passed)` in place of the first term for a
+    program without a score. With `beta = prior_weight = 1` and no other weight the target is the Bayesian
+    posterior over programs with the language model as prior. At equal reference probability a failed program
+    is below every valid one, by at least `floor - log_reward_failure`.
 
     Attributes:
         beta: Inverse temperature of the score, above 0.
         prior_weight: Weight of the reference log-probability, 0 or more.
         floor: Smallest score term of a valid program, in nats, at most 0.
         log_reward_failure: Score term of every failed program, in nats, below `floor`.
-        score: Which score counts: `"evidence"` or `"elpd"`.
+        score: Which score counts: `"evidence"`, `"elpd"` or `"heldout_lpd"`.
+        format_weight: Loss of a failed program, in nats, 0 or more, times the share of the five stages that it
+            did not pass (ending, parsing, running, being a model, having a score): near misses are worth more.
+        length_weight: Loss for each token of a valid program, in nats, 0 or more: a geometric prior of the
+            length.
+        parameter_weight: Loss for each unconstrained parameter of a valid program, in nats, 0 or more. The
+            evidence has its own Occam factor; this is for `elpd`.
     """
 
     beta: float = 1.0
     prior_weight: float = 0.0
     floor: float = -20.0
     log_reward_failure: float = -25.0
-    score: Literal["evidence", "elpd"] = "evidence"
+    score: Literal["evidence", "elpd", "heldout_lpd"] = "evidence"
+    format_weight: float = 0.0
+    length_weight: float = 0.0
+    parameter_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("beta", "prior_weight", "floor", "log_reward_failure"):
+        weights = ("prior_weight", "format_weight", "length_weight", "parameter_weight")
+        for name in ("beta", "floor", "log_reward_failure", *weights):
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         if self.beta <= 0:
             raise ValueError(f"beta must be above 0, got {self.beta}")
-        if self.prior_weight < 0:
-            raise ValueError(f"prior_weight must be 0 or more, got {self.prior_weight}")
+        for name in weights:
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
         if self.floor > 0:
             raise ValueError(f"floor must be at most 0, the baseline's own score term, got {self.floor}")
         if self.log_reward_failure >= self.floor:
             raise ValueError(
                 f"log_reward_failure must be below floor={self.floor}, got {self.log_reward_failure}"
             )
-        if self.score not in ("evidence", "elpd"):
-            raise ValueError(f"score must be 'evidence' or 'elpd', got {self.score!r}")
+        if self.score not in ("evidence", "elpd", "heldout_lpd"):
+            raise ValueError(f"score must be 'evidence', 'elpd' or 'heldout_lpd', got {self.score!r}")
 
     def value(self, score: Score) -> float:
         """The score that counts, NaN where there is none."""
         value = getattr(score, self.score) if score.scored else None
         return math.nan if value is None else float(value)
 
-    def log_reward(self, score: Score, baseline: float, reference_log_prob: float = 0.0) -> float:
+    def parts(self, score: Score, baseline: float, num_tokens: int = 0) -> tuple[float, ...]:
+        """What the log reward of one program is blended from, unweighted and untempered, in `PARTS`' order.
+
+        `score`: nats above the baseline, -inf if there is none. `format`: 0 for a valid program, else minus
+        the share of stages not passed, down to -1. `length`: minus the tokens. `parameters`: minus the
+        unconstrained parameters.
+
+        Args:
+            score: The program's score, possibly failed.
+            baseline: The score of the task's baseline program, in nats.
+            num_tokens: Of the program, stop token included.
+
+        Raises:
+            ValueError: If `baseline` is not finite.
+        """
+        if not math.isfinite(baseline):
+            raise ValueError(f"baseline must be finite, got {baseline}")
+        value = self.value(score) - baseline
+        valid = math.isfinite(value)
+        passed = next((n for n, stage in enumerate(STAGES) if score.failure in stage), len(STAGES))
+        share = 0.0 if valid else passed / (len(STAGES) + 1) - 1
+        parameters = score.num_parameters or 0
+        return value if valid else -math.inf, share, -float(num_tokens), -float(parameters)
+
+    def blend(self, parts: FloatArray, reference_log_prob: FloatArray | None = None) -> FloatArray:
+        """Log rewards `[programs]` from untempered parts `[programs, len(PARTS)]`, in nats.
+
+        Args:
+            parts: See `parts`; a score that is not finite is a failure.
+            reference_log_prob: Reference log-probabilities `[programs]`; not needed if `prior_weight` is 0.
+
+        Raises:
+            ValueError: If a reference log-probability is missing or not finite while it counts.
+        """
+        score, form, length, parameters = np.moveaxis(np.asarray(parts, dtype=np.float64), -1, 0)
+        valid = np.isfinite(score)
+        # a difference of finite scores may still overflow
+        with np.errstate(over="ignore"):
+            gained = self.beta * np.where(valid, score, 0.0)
+        if self.length_weight or self.parameter_weight:
+            gained = gained + self.length_weight * length + self.parameter_weight * parameters
+        blended = np.maximum(gained, self.floor)
+        failed = self.log_reward_failure + self.format_weight * form
+        blended = np.where(valid & np.isfinite(blended), blended, failed)
+        if self.prior_weight == 0:
+            return blended
+        if reference_log_prob is None:
+            raise ValueError(
+                f"reference_log_prob is needed where prior_weight is not 0 (it is {self.prior_weight})"
+            )
+        if not np.isfinite(reference_log_prob).all():
+            raise ValueError(f"reference_log_prob must be finite, got {reference_log_prob}")
+        return blended + self.prior_weight * np.asarray(reference_log_prob, dtype=np.float64)
+
+    def log_reward(
+        self, score: Score, baseline: float, reference_log_prob: float = 0.0, num_tokens: int = 0
+    ) -> float:
         """Log reward of one program, in nats.
 
         Args:
             score: The program's score, possibly failed.
             baseline: The score of the task's baseline program, in nats.
             reference_log_prob: `log p_reference(program | prompt)`, in nats.
+            num_tokens: Of the program; needed where `length_weight` is not 0.
 
         Raises:
             ValueError: If `baseline` is not finite, or `reference_log_prob` is not while it counts.
         """
-        return float(self.log_rewards([score], baseline, np.array([reference_log_prob]))[0])
+        parts = np.array([self.parts(score, baseline, num_tokens)])
+        return float(self.blend(parts, np.array([reference_log_prob]))[0])
 
     def log_rewards(
         self,
         scores: Sequence[Score],
         baseline: float | FloatArray,
         reference_log_prob: FloatArray | None = None,
+        num_tokens: Sequence[int] | None = None,
     ) -> FloatArray:
         """Log rewards of many programs `[programs]`, in nats.
 
@@ -85,32 +175,29 @@ class Reward:
             scores: The programs' scores.
             baseline: Baseline score, one for all or one for each.
             reference_log_prob: Reference log-probabilities `[programs]`; not needed if `prior_weight` is 0.
+            num_tokens: Of each program; needed where `length_weight` is not 0.
 
         Raises:
             ValueError: If a baseline is not finite, or a reference log-probability is missing or not finite
                 while it counts.
         """
-        values = np.array([self.value(score) for score in scores], dtype=np.float64)
-        return self.from_values(values, baseline, reference_log_prob)
+        baselines = np.broadcast_to(np.asarray(baseline, dtype=np.float64), len(scores)).tolist()
+        tokens = [0] * len(scores) if num_tokens is None else num_tokens
+        rows = [self.parts(*row) for row in zip(scores, baselines, tokens, strict=True)]
+        return self.blend(np.array(rows).reshape(-1, len(PARTS)), reference_log_prob)
 
     def from_values(
         self, values: FloatArray, baseline: float | FloatArray, reference_log_prob: FloatArray | None = None
     ) -> FloatArray:
-        """Log rewards of score values; NaN and infinities are failures. See `log_rewards`."""
+        """Log rewards of score values alone; NaN and infinities are failures. See `log_rewards`."""
         baseline = np.asarray(baseline, dtype=np.float64)
         if not np.isfinite(baseline).all():
             raise ValueError(f"baseline must be finite, got {baseline}")
         valid = np.isfinite(values)
         # a difference of finite scores may still overflow
         with np.errstate(over="ignore"):
-            part = np.maximum(self.beta * (np.where(valid, values, baseline) - baseline), self.floor)
-        part = np.where(valid & np.isfinite(part), part, self.log_reward_failure)
-        if self.prior_weight == 0:
-            return part
-        if reference_log_prob is None:
-            raise ValueError(
-                f"reference_log_prob is needed where prior_weight is not 0 (it is {self.prior_weight})"
-            )
-        if not np.isfinite(reference_log_prob).all():
-            raise ValueError(f"reference_log_prob must be finite, got {reference_log_prob}")
-        return part + self.prior_weight * np.asarray(reference_log_prob, dtype=np.float64)
+            score = np.where(valid, np.where(valid, values, baseline) - baseline, -np.inf)
+        parts = np.zeros((*score.shape, len(PARTS)))
+        parts[..., 0] = score
+        parts[..., 1] = np.where(np.isfinite(score), 0.0, -1 / (len(STAGES) + 1))
+        return self.blend(parts, reference_log_prob)

@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from synthstats_lightning.programs.failure import FailureCategory
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """How one of a program's scores was computed.
+
+    Attributes:
+        mcse: Its Monte-Carlo standard error, in nats.
+        effective_sample_size: Of the draws behind it, the smallest over observations, in draws.
+        pareto_k: Largest Pareto k of their weights; `None` where there are no weights to smooth.
+        estimator: What computed it: `"importance"` or `"smc"`, after `"psis+"` for leave-one-out by
+            smoothing and after `"refits+"` where some rows were refitted.
+        seconds: What it cost beyond what it shares with the others; not compared.
+        pointwise: Its value for each observation, in nats: for evidence the density given the observations
+            before, for elpd given all others, for held-out ones given those that are not held out. Empty for
+            the evidence of rows that depend on each other given the parameters.
+    """
+
+    mcse: float
+    effective_sample_size: float
+    pareto_k: float | None
+    estimator: str
+    seconds: float = field(compare=False)
+    pointwise: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +43,9 @@ class Score:
         evidence_se: Monte-Carlo standard error of `evidence`, in nats.
         elpd: Leave-one-out expected log pointwise predictive density, in nats, summed over scored rows.
         elpd_se: Standard error of `elpd` over observations, in nats.
+        heldout_lpd: Log predictive density of held-out rows given the others, in nats; `None` where no rows
+            are held out.
+        heldout_lpd_se: Standard error of `heldout_lpd` over observations, in nats.
         pareto_k: Largest Pareto k of the PSIS smoothing over observations.
         effective_sample_size: Of the weighted particle set, in particles.
         num_parameters: Unconstrained dimensions of the model.
@@ -27,6 +54,9 @@ class Score:
         canonical: Hash of the canonical form of the model graph.
         structure: Hash of the structure (canonical form without constants).
         summary: The model in one line of mathematics.
+        literal_copies: Values of the response that the program holds as literals (`programs.literals`); it
+            explains, and changes no score.
+        diagnostics: Of each score, under `"evidence"`, `"elpd"` and `"heldout_lpd"`.
     """
 
     failure: FailureCategory | None = None
@@ -35,6 +65,8 @@ class Score:
     evidence_se: float | None = None
     elpd: float | None = None
     elpd_se: float | None = None
+    heldout_lpd: float | None = None
+    heldout_lpd_se: float | None = None
     pareto_k: float | None = None
     effective_sample_size: float | None = None
     num_parameters: int | None = None
@@ -43,6 +75,8 @@ class Score:
     canonical: str | None = None
     structure: str | None = None
     summary: str | None = None
+    literal_copies: int = 0
+    diagnostics: dict[str, Diagnostics] = field(default_factory=dict)
 
     @property
     def scored(self) -> bool:
@@ -60,7 +94,12 @@ class Score:
         """The inverse of `to_dict`."""
         fields = dict(fields)
         status = fields.pop("status")
-        return cls(failure=None if status == "scored" else FailureCategory(status), **fields)
+        diagnostics = {
+            name: Diagnostics(**{**each, "pointwise": tuple(each["pointwise"])})
+            for name, each in fields.pop("diagnostics", {}).items()
+        }
+        failure = None if status == "scored" else FailureCategory(status)
+        return cls(failure=failure, diagnostics=diagnostics, **fields)
 
     @classmethod
     def failed(cls, category: FailureCategory, message: str, seconds: float = 0.0) -> Score:

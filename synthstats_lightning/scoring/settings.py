@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 
-ENGINE_VERSION = "2"
+ENGINE_VERSION = "3"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
+
+MAY_BE_ZERO = ("adaptation_rounds", "heldout_fraction", "heldout_seed")
+"""Settings for which 0 has a meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,16 @@ class EngineSettings:
         max_evidence_se: Largest accepted standard error of the log evidence, in nats.
         refit_pareto_k: Rows of larger Pareto k, or one above `min(1 - 1/log10 S, 0.7)`, are refitted exactly:
             between 0.6 and 0.7 smoothing may be half a nat off on rows of much leverage.
+        refit_se: So are rows of larger Monte-Carlo standard error, in nats, where that of their sum exceeds
+            `max_elpd_se`.
+        max_elpd_se: Monte-Carlo standard error of elpd, in nats, above which leave-one-out is repeated with
+            more draws.
+        loo_growth: Most draws of the repetition over those of the first.
         fold_draws: Draws of each exact leave-one-out refit, in particles.
         fold_attempts: Rounds of adaptation of a refit before it is annealed.
+        heldout_fraction: Share of the scored rows that `heldout_lpd` predicts from the others; 0 for no such
+            score.
+        heldout_seed: Of the choice of these rows, which is the same for every program of a task.
         time_limit: Hard limit of one program, in seconds of the scoring thread's processor time, so that it
             does not depend on the machine's load; beyond it the score is a failure.
     """
@@ -71,19 +82,30 @@ class EngineSettings:
     smc_growth: int = 2
     max_evidence_se: float = 0.25
     refit_pareto_k: float = 0.6
+    refit_se: float = 0.02
+    max_elpd_se: float = 0.08
+    loo_growth: int = 4
     fold_draws: int = 1000
     fold_attempts: int = 8
+    heldout_fraction: float = 0.2
+    heldout_seed: int = 0
     time_limit: float = 10.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if name == "adaptation_rounds":
+            if name in MAY_BE_ZERO:
                 if value < 0:
-                    raise ValueError(f"adaptation_rounds must be 0 or more, got {value}")
+                    raise ValueError(f"{name} must be 0 or more, got {value}")
             elif not value > 0:
                 raise ValueError(f"{name} must be above 0, got {value}")
-        for name in ("prior_fraction", "good_ess_fraction", "min_ess_fraction", "smc_ess_fraction"):
+        for name in (
+            "heldout_fraction",
+            "prior_fraction",
+            "good_ess_fraction",
+            "min_ess_fraction",
+            "smc_ess_fraction",
+        ):
             if not getattr(self, name) < 1:
                 raise ValueError(f"{name} must be below 1, got {getattr(self, name)}")
         for name in ("starts", "islands"):

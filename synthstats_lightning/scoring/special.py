@@ -41,6 +41,10 @@ def guarded(
     return apply
 
 
+LOG_NDTR_SERIES = 50.0
+"""Beyond it the asymptotic series of `log_ndtr` is exact to the last digits."""
+
+
 def log1mexp(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """`log(1 - exp(x))` for `x < 0` without cancellation (Mächler 2012, equation 7)."""
     inside = x < 0
@@ -53,9 +57,18 @@ def log1mexp(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def log_ndtr(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Logarithm of the standard normal's distribution function, with its gradient, in both tails."""
-    result: Tensor = torch.special.log_ndtr(x)
-    return result
+    """Logarithm of the standard normal's distribution function, with its gradient, in both tails.
+
+    Far below zero, where the gradient of PyTorch's function is wrong or NaN, by its asymptotic series
+    (Abramowitz and Stegun 26.2.12).
+    """
+    far = x < -LOG_NDTR_SERIES
+    near: Tensor = torch.special.log_ndtr(torch.where(far, -1.0, x))
+    z = torch.where(far, x, -LOG_NDTR_SERIES)
+    r = z**-2
+    series = torch.log1p(-r * (1.0 - r * (3.0 - r * (15.0 - r * 105.0))))
+    tail = -0.5 * z * z - HALF_LOG_TWO_PI - torch.log(-z) + series
+    return torch.where(far, tail, near)
 
 
 def log_gamma_ratio(x: Float[Tensor, "*x"], k: Float[Tensor, "*k"]) -> Float[Tensor, "*shape"]:

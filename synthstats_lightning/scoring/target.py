@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import torch
@@ -79,6 +79,22 @@ class Coupled(Target, Protocol):
         ...
 
 
+@runtime_checkable
+class Standardisable(Target, Protocol):
+    """A target that has the same model in other coordinates, see `scoring.standardise`."""
+
+    @property
+    def funnels(self) -> Sequence[object]:
+        """What is worth it; empty if nothing is."""
+        ...
+
+    def standardised(
+        self, theta: Float[Tensor, " dim"] | None = None, given: Bool[Tensor, " rows"] | None = None
+    ) -> Standardisable:
+        """The same model by the prior, or by prior and likelihood of the given rows near a point."""
+        ...
+
+
 class Pointwise(NamedTuple):
     """What leave-one-out needs of each row, given the parameters.
 
@@ -110,6 +126,21 @@ def pointwise(
     total, others = target.marginals(theta)
     own = torch.where(total.isfinite()[:, None], total[:, None] - others, -torch.inf)
     return Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(others))
+
+
+def log_likelihood_of(
+    target: Target, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
+) -> Float[Tensor, " particles"]:
+    """Log-likelihood of some rows together.
+
+    Args:
+        target: The model with its data.
+        theta: Unconstrained parameters.
+        given: Which rows count.
+    """
+    if is_coupled(target):
+        return target.marginals(theta, given).given
+    return target.log_likelihood(theta)[:, given].sum(-1)
 
 
 def is_coupled(target: Target) -> TypeGuard[Coupled]:
@@ -222,3 +253,18 @@ class RowSubset:
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles dim"]:
         """Independent draws from the prior."""
         return self.target.sample_prior(n, generator)
+
+    @property
+    def funnels(self) -> Sequence[object]:
+        """What is worth standardising."""
+        return self.target.funnels if isinstance(self.target, Standardisable) else ()
+
+    def standardised(
+        self, theta: Float[Tensor, " dim"] | None = None, given: Bool[Tensor, " rows"] | None = None
+    ) -> RowSubset:
+        """The same rows of the same model in other coordinates."""
+        if not isinstance(self.target, Standardisable):
+            return self
+        count = torch.zeros(self.target.num_observations, dtype=torch.bool)
+        count[: self.rows] = True if given is None else given
+        return RowSubset(self.target.standardised(theta, count), self.rows)

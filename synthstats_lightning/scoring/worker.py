@@ -10,19 +10,24 @@ import json
 import resource
 import sys
 import time
+from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
-from synthstats_lightning.programs import canonical_hash, canonicalise, parse_graph
+from synthstats_lightning.programs import canonical_model, canonicalise, parse_graph
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema, ModelGraph
+from synthstats_lightning.programs.literals import graph_literals, literal_copies
 from synthstats_lightning.scoring.cache import CacheKey, ScoreCache
-from synthstats_lightning.scoring.density import build_density
+from synthstats_lightning.scoring.confinement import confine_scorer
+from synthstats_lightning.scoring.density import Density, build_density
+from synthstats_lightning.scoring.draws import PosteriorDraws
 from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed, score_graph
 from synthstats_lightning.scoring.ladder import estimate_posterior
+from synthstats_lightning.scoring.posterior_draws import draw_posterior
 from synthstats_lightning.scoring.predictive import predictive_quantiles
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -46,6 +51,7 @@ class TaskData:
         self.response: Array = np.asarray(message["response"], dtype=self.schema.response_dtype)
         self.shown_rows: int = message["shown_rows"]
         self.fingerprint: str = message["fingerprint"]
+        self.rounding: float | None = message["rounding"]
 
 
 class ScoringService:
@@ -71,6 +77,11 @@ class ScoringService:
         started = time.perf_counter()
         try:
             graph = parse_graph(request["graph"], task.schema)
+            if request["kind"] == "identify":
+                copies = literal_copies(graph_literals(graph), task.response)
+                return {"canonical": canonical_model(graph).hash, "literal_copies": copies}
+            if request["kind"] == "draws":
+                return {"draws": self._draws(graph, task, request).to_json()}
             if request["kind"] == "score":
                 return self._score(graph, task).to_dict()
             return {"quantiles": self._predict(graph, task, request["quantiles"]).tolist()}
@@ -84,27 +95,44 @@ class ScoringService:
             ).to_dict()
 
     def _score(self, graph: ModelGraph, task: TaskData) -> Score:
-        key = CacheKey(canonical_hash(graph), task.fingerprint, self.settings)
+        model = canonical_model(graph)
+        key = CacheKey(model.hash, task.fingerprint, self.settings)
         score = self.cache.get(key)
         if score is None:
             score = score_graph(
-                graph,
+                model.graph,
                 task.covariates,
                 task.response,
                 shown_rows=task.shown_rows,
                 settings=self.settings,
                 response_name=task.schema.response,
+                rounding=task.rounding,
             )
             self.cache.put(key, score)
-        return score
+        # of the program, not of its canonical form
+        return replace(score, literal_copies=literal_copies(graph_literals(graph), task.response))
+
+    def _draws(self, graph: ModelGraph, task: TaskData, request: dict[str, Any]) -> PosteriorDraws:
+        return draw_posterior(
+            graph,
+            task.covariates,
+            task.response,
+            chains=request["chains"],
+            draws=request["draws"],
+            seed=request["seed"],
+            shown_rows=task.shown_rows,
+            rounding=task.rounding,
+            settings=self.settings,
+        )
 
     def _predict(self, graph: ModelGraph, task: TaskData, quantiles: list[float]) -> Array:
         canonical = canonicalise(graph)
-        density = build_density(canonical, task.covariates, task.response)
-        fingerprint = data_fingerprint(task.covariates, task.response, task.shown_rows)
+        density = build_density(canonical, task.covariates, task.response, task.rounding)
+        fingerprint = data_fingerprint(task.covariates, task.response, task.shown_rows, task.rounding)
         generator = torch.Generator().manual_seed(graph_seed(canonical.to_json(), fingerprint))
         deadline = Deadline(self.settings.time_limit)
-        particles = estimate_posterior(density, self.settings, generator, deadline).particles
+        posterior = estimate_posterior(density, self.settings, generator, deadline)
+        particles, density = posterior.particles, cast(Density, posterior.target)
         weights = particles.log_weight.softmax(-1)
         return predictive_quantiles(density, particles.theta, weights, quantiles, generator).numpy()
 
@@ -112,7 +140,9 @@ class ScoringService:
 def serve(connection: Connection) -> None:
     """Answers until the other side closes the connection."""
     settings = json.loads(connection.recv_bytes())
-    if settings["memory_bytes"] is not None:
+    if settings["confined"]:
+        confine_scorer(settings["memory_bytes"])
+    elif settings["memory_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["memory_bytes"], settings["memory_bytes"]))
     service = ScoringService(EngineSettings(**settings["engine"]), settings["cache_entries"])
     connection.send_bytes(b'{"ready":true}')

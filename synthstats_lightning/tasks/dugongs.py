@@ -14,9 +14,10 @@ class Dugongs(Task):
 
     Args:
         shown_rows: Rows of the response that the prompt shows; they only condition.
+        rounding: 0.01 to score the lengths as what they are, recorded to the centimetre; see `Task`.
     """
 
-    def __init__(self, shown_rows: int = 0) -> None:
+    def __init__(self, shown_rows: int = 0, rounding: float | None = None) -> None:
         text = files(__package__).joinpath("data/dugongs.csv").read_text(encoding="utf-8")
         rows = [line.split(",") for line in text.split()[1:]]
         super().__init__(
@@ -29,4 +30,5 @@ class Dugongs(Task):
             response="length",
             units={"age": "years", "length": "metres"},
             shown_rows=shown_rows,
+            rounding=rounding,
         )

@@ -65,6 +65,9 @@ class Task:
             integers from 0
             are counts (binary if there are only 0 and 1), everything else is continuous. It decides which
             distributions a program may give the response.
+        rounding: Spacing of the values that a continuous response was recorded to, in its unit: 0.01 for two
+            decimals. Programs are then scored by the probability of each row's interval instead of a
+            density, so that a noise scale below the rounding gains nothing; by default values count as exact.
 
     Raises:
         ValueError: If a name is not an identifier or is reserved, the response is missing or constant, a
@@ -81,6 +84,7 @@ class Task:
         units: Mapping[str, str] | None = None,
         shown_rows: int = 0,
         response_kind: str | None = None,
+        rounding: float | None = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -88,9 +92,12 @@ class Task:
         self.response = response
         self.units = dict(units or {})
         self.shown_rows = shown_rows
+        self.rounding = rounding
         self._check()
         self.response_kind = response_kind or self._guess_kind()
         self.data[response] = self._response_values()
+        if rounding is not None:
+            self._check_rounding(rounding)
 
     def _guess_kind(self) -> str:
         kind = column_kind(self.data[self.response])
@@ -108,6 +115,23 @@ class Task:
             allowed = "0 and 1" if kind == "binary" else "whole numbers from 0"
             raise ValueError(f"response {self.response!r} of kind {kind!r} must hold {allowed}")
         return values.astype(np.int64)
+
+    def _check_rounding(self, rounding: float) -> None:
+        if not (np.isfinite(rounding) and rounding > 0):
+            raise ValueError(f"rounding of task {self.name!r} must be a number above 0, got {rounding}")
+        if self.response_kind != "continuous":
+            raise ValueError(
+                f"rounding of task {self.name!r} is for a continuous response; {self.response!r} is of kind"
+                f" {self.response_kind!r}"
+            )
+        values = self.data[self.response]
+        steps = values / rounding
+        off = np.abs(steps - np.rint(steps)) > 1e-6 * np.maximum(1.0, np.abs(steps))
+        if off.any():
+            raise ValueError(
+                f"response {self.response!r} of task {self.name!r} holds {values[off][0]:g}, which is no"
+                f" multiple of the rounding {rounding:g}"
+            )
 
     def _check(self) -> None:
         if not self.name or not all(part.isidentifier() for part in self.name.replace("-", "_").split("/")):
@@ -170,12 +194,14 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything a score depends on: columns, values, response and shown rows."""
+        """Hash of everything a score depends on: columns, values, response, shown rows and rounding."""
         digest = hashlib.sha256()
         for key, values in self.data.items():
             digest.update(f"{key}:{values.dtype}:{len(values)}\n".encode())
             digest.update(np.ascontiguousarray(values).tobytes())
         digest.update(f"{self.response}:{self.shown_rows}".encode())
+        if self.rounding is not None:
+            digest.update(f":{self.rounding!r}".encode())
         return digest.hexdigest()[:32]
 
 
@@ -191,6 +217,7 @@ class CSVTask(Task):
         units: Column name to unit, for the prompt.
         shown_rows: Rows of the response that the prompt shows.
         response_kind: See `Task`.
+        rounding: See `Task`.
 
     Raises:
         FileNotFoundError: If `path` does not exist.
@@ -207,6 +234,7 @@ class CSVTask(Task):
         units: dict[str, str] | None = None,
         shown_rows: int = 0,
         response_kind: str | None = None,
+        rounding: float | None = None,
     ) -> None:
         path = Path(path)
         data = read_csv(path)
@@ -217,7 +245,9 @@ class CSVTask(Task):
             if missing:
                 raise ValueError(f"columns {missing} are not in {path}; columns: {', '.join(data)}")
             data = {key: values for key, values in data.items() if key in {*columns, response}}
-        super().__init__(name or path.stem, description, data, response, units, shown_rows, response_kind)
+        super().__init__(
+            name or path.stem, description, data, response, units, shown_rows, response_kind, rounding
+        )
 
 
 def read_csv(path: Path) -> dict[str, Array]:

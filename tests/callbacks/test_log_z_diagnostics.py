@@ -11,8 +11,10 @@ from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule
 from synthstats_lightning.callbacks import LogZDiagnostics, ProgramScoring
+from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.scoring.score import Score
 
 
 class StubScorer:
@@ -32,7 +34,7 @@ class StubScorer:
         ]
 
     def record(self, program):
-        return SimpleNamespace(log_reward=program.score.result(), log_prob=program.log_prob)
+        return ProgramRecord("", "", Score(), program.score.result(), program.log_prob, 0.0)
 
 
 @pytest.fixture

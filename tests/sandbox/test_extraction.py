@@ -298,23 +298,19 @@ REFUSED = {
         FailureCategory.UNSUPPORTED,
         "a point mass beside a density",
     ),
-    "MvNormal": (
-        "pm.MvNormal('p', np.zeros(2), np.eye(2))",
+    "Wishart": ("pm.Wishart('p', 4, np.eye(2))", FailureCategory.UNSUPPORTED, "Wishart"),
+    "walk of exponentials": (
+        "pm.RandomWalk('p', init_dist=pm.Normal.dist(), innovation_dist=pm.Exponential.dist(1.0), steps=3)",
         FailureCategory.UNSUPPORTED,
-        "MultivariateNormal",
+        "RandomWalk of Exponential",
     ),
-    "walk": (
-        "pm.GaussianRandomWalk('p', init_dist=pm.Normal.dist(), steps=3)",
-        FailureCategory.UNSUPPORTED,
-        "RandomWalk",
-    ),
-    "ordered": (
-        "pm.Normal('p', shape=2, transform=pm.distributions.transforms.ordered)",
+    "ordered and positive": (
+        "pm.Normal('p', shape=2, transform=pm.distributions.transforms.Ordered(positive=True))",
         FailureCategory.UNSUPPORTED,
         "transform Ordered",
     ),
     "dist": ("a = a + pm.Normal.dist(0, 1)", FailureCategory.UNSUPPORTED, r"made by \.dist"),
-    "operation": ("a = a + pt.arctan2(a, 2.0)", FailureCategory.UNSUPPORTED, "operation ArcTan2"),
+    "operation": ("a = a + pt.gammainc(pt.exp(a), 2.0)", FailureCategory.UNSUPPORTED, "operation GammaInc"),
     "argmax": ("a = a * pt.argmax(a * age)", FailureCategory.UNSUPPORTED, "operation Argmax"),
     "set": (
         "a = pt.set_subtensor((a * age)[site], 1.0)",

@@ -14,6 +14,7 @@ from synthstats_lightning.programs.composites import WITH_CDF
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
 from synthstats_lightning.scoring.incomplete import log_beta_tails, log_gamma_tails
+from synthstats_lightning.scoring.special import log_ndtr
 from tests.scoring.test_distributions import PARAMETERS as USUAL_PARAMETERS
 from tests.scoring.test_distributions import SCIPY
 from tests.scoring.test_distributions_univariate import FROZEN, PARAMETERS, tensors
@@ -128,3 +129,15 @@ def test_incomplete_beta_in_every_argument() -> None:
     leaves = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in ([0.4, 9.0], [3.0, 2.0])]
     where = torch.tensor([0.3, 0.9], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda p, q, v: log_beta_tails(p, q, v, 1.0 - v), (*leaves, where))
+
+
+def test_log_ndtr_is_exact_in_the_far_tail_with_its_gradient() -> None:
+    x = torch.tensor([-1e12, -1e6, -200.0, -50.1, -49.9, -1.0, 0.0, 9.0], dtype=torch.float64)
+    x.requires_grad_()
+    value = log_ndtr(x)
+    np.testing.assert_allclose(value.detach(), special.log_ndtr(x.detach().numpy()), rtol=1e-13)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    z = x.detach().numpy()
+    # the inverse Mills ratio, from the scaled complementary error function
+    expected = math.sqrt(2 / math.pi) / special.erfcx(-z / math.sqrt(2))
+    np.testing.assert_allclose(slope, expected, rtol=1e-9)

@@ -13,6 +13,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring.density import Density, build_density
+from synthstats_lightning.scoring.matrices import MATRICES
 from synthstats_lightning.scoring.operations import ELEMENTWISE
 from synthstats_lightning.scoring.structural import STRUCTURAL
 
@@ -23,6 +24,7 @@ Spec = tuple[str, Any]
 P, Q, S = ("parameter", (3, 2)), ("parameter", (2,)), ("parameter", ())
 POS = ("positive", (3, 2))
 INT, BOOL = ("integer", (3,)), ("bool", (3, 2))
+M, D = ("positive", (3, 3)), ("constant", [[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 0.9]])
 C = ("constant", [[0.3, -1.2], [2.0, 0.0], [1.5, -0.4]])
 UNARY = [
     "exp",
@@ -54,7 +56,7 @@ UNARY = [
 
 CASES: list[tuple[str, tuple[Spec, ...], dict[str, Any]]] = [
     *((name, (P,), {}) for name in UNARY),
-    *((name, (POS,), {}) for name in ("log", "sqrt", "log1p", "gammaln")),
+    *((name, (POS,), {}) for name in ("log", "sqrt", "log1p", "gammaln", "digamma")),
     *((name, (P,), {}) for name in ("log", "sqrt", "log1p", "log1mexp", "arcsin", "arccos")),
     *(
         (name, (INT,), {})
@@ -115,6 +117,18 @@ CASES: list[tuple[str, tuple[Spec, ...], dict[str, Any]]] = [
     ("dot", (("constant", [1.0, 2.0, 3.0]), P), {}),
     ("dot", (("constant", [[1, 2], [3, 4]]), Q), {}),
     ("dot", (C, ("parameter", (2, 2))), {}),
+    *((name, (M,), {}) for name in ("cholesky", "inverse", "determinant", "log_determinant")),
+    *(("solve", pair, {}) for pair in [(M, ("parameter", (3,))), (M, P), (M, C), (D, P)]),
+    *(
+        ("solve_triangular", (M, x), {"lower": flag})
+        for x in (P, ("parameter", (3,)))
+        for flag in (True, False)
+    ),
+    ("solve_triangular", (D, P), {"lower": True}),
+    *(("sort", (x,), {"axis": 0}) for x in (P, Q)),
+    ("sort", (P,), {"axis": 1}),
+    ("scaled_bessel", (("constant", [0.0, 1.0]), POS), {}),
+    ("scaled_bessel", (("constant", [3, 7]), ("positive", (3, 1))), {}),
     ("transpose", (P,), {"order": [1, 0]}),
     ("transpose", (P,), {"order": ["x", 0, "x", 1]}),
     ("transpose", (("parameter", (1, 3)),), {"order": [1]}),
@@ -179,7 +193,7 @@ def evaluate(
 
 
 def test_every_operation_is_covered() -> None:
-    assert set(ELEMENTWISE) | set(STRUCTURAL) | {"pow", "cast"} == set(OPERATIONS)
+    assert set(ELEMENTWISE) | set(STRUCTURAL) | set(MATRICES) | {"pow", "cast"} == set(OPERATIONS)
     assert {op for op, _, _ in CASES} == set(OPERATIONS)
 
 

@@ -122,3 +122,32 @@ def test_bundled_csv_equals_the_file_that_users_would_read():
     text = files("synthstats_lightning.tasks").joinpath("data/dugongs.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     assert [float(row["length"]) for row in rows] == LENGTHS
+
+
+def test_rounding_of_the_response():
+    task = Dugongs(rounding=0.01)
+    assert task.rounding == 0.01
+    assert Dugongs().rounding is None
+    assert len({Dugongs().fingerprint, task.fingerprint, Dugongs(rounding=0.005).fingerprint}) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "rounding", "message"),
+    [
+        ([1.0, 2.0], 0.0, "rounding of task 't' must be a number above 0, got 0"),
+        ([1.0, 2.0], float("nan"), "must be a number above 0"),
+        ([1.0, 2.03], 0.1, "'y' of task 't' holds 2.03, which is no multiple of the rounding 0.1"),
+        ([0, 3], 1.0, "is for a continuous response; 'y' is of kind 'count'"),
+    ],
+)
+def test_wrong_rounding_is_refused(values, rounding, message):
+    with pytest.raises(ValueError, match=message):
+        Task("t", "", {"y": np.array(values)}, "y", rounding=rounding)
+
+
+def test_rounding_from_a_csv_file(tmp_path):
+    path = tmp_path / "heights.csv"
+    path.write_text("x,y\n1,1.5\n2,2.25\n3,-0.75\n")
+    assert CSVTask(path, "y", "", rounding=0.25).rounding == 0.25
+    with pytest.raises(ValueError, match="no multiple"):
+        CSVTask(path, "y", "", rounding=0.5)

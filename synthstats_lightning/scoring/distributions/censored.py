@@ -72,6 +72,18 @@ def censored(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distribu
         draws = draws if lower is None else torch.maximum(draws, lower)
         return draws if upper is None else torch.minimum(draws, upper)
 
+    def cumulative(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        result = log_cdf(base, value, *rest)
+        result = result if upper is None else torch.where(value >= upper, 0.0, result)
+        return result if lower is None else torch.where(value < lower, -math.inf, result)
+
+    def survival(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        result = log_survival(base, value, *rest)
+        result = result if upper is None else torch.where(value >= upper, -math.inf, result)
+        return result if lower is None else torch.where(value < lower, 0.0, result)
+
     return Distribution(
         name=name,
         constraints=(*(REAL for _ in bounds), *base.constraints),
@@ -82,4 +94,6 @@ def censored(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distribu
         sample=sample,
         support_parameters=(*range(count), *(count + i for i in base.support_parameters)),
         anchor=base.anchor,
+        log_cdf=cumulative,
+        log_survival=survival,
     )

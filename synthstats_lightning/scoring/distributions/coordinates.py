@@ -20,12 +20,12 @@ class Coordinates(NamedTuple):
     """How vectors become unconstrained; the last axis is the vector.
 
     Attributes:
-        fewer: How many coordinates fewer than entries there are.
+        free: Shape of vectors (or matrices, on the last two axes) to that of their coordinates.
         constrain: Coordinates to entries, and the log of the volume that they span per unit of coordinates.
         unconstrain: Entries to coordinates.
     """
 
-    fewer: int
+    free: Callable[[tuple[int, ...]], tuple[int, ...]]
     constrain: Callable[[Tensor], tuple[Tensor, Tensor]]
     unconstrain: Callable[[Tensor], Tensor]
 
@@ -61,6 +61,24 @@ def ordered_inverse(value: Float[Tensor, "*batch entries"]) -> Float[Tensor, "*b
     return torch.cat([value[..., :1], torch.log(steps)], -1)
 
 
+def ordered_through(
+    constrain: Callable[[Tensor], tuple[Tensor, Tensor]], unconstrain: Callable[[Tensor], Tensor]
+) -> Coordinates:
+    """Coordinates of ordered vectors whose entries have an increasing transform of their own.
+
+    Args:
+        constrain: Real numbers to entries, one by one, and the log of each derivative.
+        unconstrain: Its inverse.
+    """
+
+    def compose(u: Tensor) -> tuple[Tensor, Tensor]:
+        inner, log_jacobian = ordered(u)
+        value, log_derivative = constrain(inner)
+        return value, log_jacobian + log_derivative.sum(-1)
+
+    return Coordinates(_as_many, compose, lambda value: ordered_inverse(unconstrain(value)))
+
+
 def zero_sum(
     u: Float[Tensor, "*batch fewer"],
 ) -> tuple[Float[Tensor, "*batch entries"], Float[Tensor, "*batch"]]:
@@ -77,6 +95,21 @@ def zero_sum_inverse(value: Float[Tensor, "*batch entries"]) -> Float[Tensor, "*
     count = value.shape[-1]
     total = -value[..., -1:] * math.sqrt(count)
     return value[..., :-1] + total / (math.sqrt(count) + count)
+
+
+def zero_sum_matrix(
+    u: Float[Tensor, "*batch fewer_rows fewer_columns"],
+) -> tuple[Float[Tensor, "*batch rows columns"], Float[Tensor, "*batch"]]:
+    """An isometry onto the matrices that sum to zero along both axes."""
+    value = zero_sum(zero_sum(u)[0].mT)[0].mT
+    return value, torch.zeros_like(u[..., 0, 0])
+
+
+def zero_sum_matrix_inverse(
+    value: Float[Tensor, "*batch rows columns"],
+) -> Float[Tensor, "*batch fewer_rows fewer_columns"]:
+    """Inverse of `zero_sum_matrix`."""
+    return zero_sum_inverse(zero_sum_inverse(value.mT).mT)
 
 
 def cholesky(
@@ -104,7 +137,20 @@ def diagonal(length: int) -> Tensor:
     return torch.cumsum(torch.arange(1, size + 1), 0) - 1
 
 
-SIMPLEX_COORDINATES = Coordinates(1, simplex, simplex_inverse)
-ORDERED_COORDINATES = Coordinates(0, ordered, ordered_inverse)
-ZERO_SUM_COORDINATES = Coordinates(1, zero_sum, zero_sum_inverse)
-CHOLESKY_COORDINATES = Coordinates(0, cholesky, cholesky_inverse)
+def _as_many(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape
+
+
+def _one_fewer(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-1], shape[-1] - 1)
+
+
+def _fewer_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-2] - 1, shape[-1] - 1)
+
+
+SIMPLEX_COORDINATES = Coordinates(_one_fewer, simplex, simplex_inverse)
+ORDERED_COORDINATES = Coordinates(_as_many, ordered, ordered_inverse)
+ZERO_SUM_COORDINATES = Coordinates(_one_fewer, zero_sum, zero_sum_inverse)
+ZERO_SUM_MATRIX_COORDINATES = Coordinates(_fewer_rows, zero_sum_matrix, zero_sum_matrix_inverse)
+CHOLESKY_COORDINATES = Coordinates(_as_many, cholesky, cholesky_inverse)

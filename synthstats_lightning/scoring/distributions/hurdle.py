@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
     no_normaliser,
 )
 from synthstats_lightning.scoring.distributions.constraints import UNIT
+from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
 from synthstats_lightning.scoring.distributions.truncated import truncated
 from synthstats_lightning.scoring.special import count_log, count_log1p, log1mexp
@@ -52,6 +53,14 @@ def hurdle(name: str, base: Distribution) -> Distribution:
         choice = count_log1p(weight, -psi) + count_log(1.0 - weight, psi)
         return offset + choice + torch.where(zero, 0.0, rest)
 
+    def cumulative(value: Tensor, psi: Tensor, *parameters: Tensor) -> Tensor:
+        above = torch.log(psi) + log_cdf(base, value, *parameters)
+        return torch.where(value < 0, -math.inf, torch.logaddexp(torch.log1p(-psi), above))
+
+    def survival(value: Tensor, psi: Tensor, *parameters: Tensor) -> Tensor:
+        return torch.where(value < 0, 0.0, torch.log(psi) + log_survival(base, value, *parameters))
+
+    known = not base.discrete and base.log_cdf is not None and base.log_survival is not None
     positive = truncated(f"{name}>0", base, ("lower",)) if base.discrete else base
 
     def sample(
@@ -71,4 +80,6 @@ def hurdle(name: str, base: Distribution) -> Distribution:
         sample=sample,
         support_parameters=tuple(1 + i for i in base.support_parameters),
         anchor=0.0,
+        log_cdf=cumulative if known else None,
+        log_survival=survival if known else None,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -15,7 +13,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.coordinates import CHOLESKY_COORDINATES, diagonal
-from synthstats_lightning.scoring.distributions.sampling import standard_gamma, standard_normal
+from synthstats_lightning.scoring.distributions.lkj import log_lkj_normaliser, sample_correlation_rows
 
 
 def lkj_cholesky_cov(name: str, deviation: Distribution) -> Distribution:
@@ -43,7 +41,7 @@ def lkj_cholesky_cov(name: str, deviation: Distribution) -> Distribution:
         index = torch.arange(n, dtype=torch.float64)
         # correlation's density and the change from (correlation, deviations) to the packed factor
         exponents = 2.0 * eta.unsqueeze(-1) - 3.0 + n - index
-        correlation = (exponents * log_diagonal).sum(-1) - _log_lkj_normaliser(eta, n)
+        correlation = (exponents * log_diagonal).sum(-1) - log_lkj_normaliser(eta, n)
         change = (log_diagonal - index * torch.log(sd)).sum(-1)
         return offset + correlation + change + deviation.log_prob(sd, *parameters).sum(-1)
 
@@ -53,16 +51,7 @@ def lkj_cholesky_cov(name: str, deviation: Distribution) -> Distribution:
         n = len(diagonal(shape[-1]))
         batch = shape[:-1]
         sd = deviation.sample(generator, (*batch, n), *parameters)
-        rows = [torch.ones(*batch, 1, dtype=torch.float64)]
-        for i in range(1, n):
-            # the onion method: the squared norm of row i is a Beta(i / 2, eta + (n - 1 - i) / 2)
-            a = standard_gamma(generator, batch, torch.tensor(0.5 * i, dtype=torch.float64))
-            b = standard_gamma(generator, batch, eta + 0.5 * (n - 1 - i))
-            squared = a / (a + b)
-            direction = standard_normal(generator, (*batch, i))
-            direction = direction / direction.norm(dim=-1, keepdim=True)
-            inner = torch.sqrt(squared).unsqueeze(-1) * direction
-            rows.append(torch.cat([inner, torch.sqrt(1.0 - squared).unsqueeze(-1)], -1))
+        rows = sample_correlation_rows(generator, batch, n, eta)
         return torch.cat([row * sd[..., i : i + 1] for i, row in enumerate(rows)], -1)
 
     return Distribution(
@@ -77,12 +66,3 @@ def lkj_cholesky_cov(name: str, deviation: Distribution) -> Distribution:
         parameter_ranks=(0, *(rank + 1 for rank in deviation.ranks)),
         coordinates=CHOLESKY_COORDINATES,
     )
-
-
-def _log_lkj_normaliser(eta: Tensor, n: int) -> Tensor:
-    """Log of the integral of `det(correlation) ** (eta - 1)`: one Beta function a row of the factor."""
-    total = torch.zeros_like(eta)
-    for i in range(1, n):
-        b = eta + 0.5 * (n - 1 - i)
-        total = total + 0.5 * i * math.log(math.pi) + torch.lgamma(b) - torch.lgamma(b + 0.5 * i)
-    return total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -16,6 +16,7 @@ from synthstats_lightning.scoring.distributions.base import (
     no_normaliser,
 )
 from synthstats_lightning.scoring.distributions.constraints import SIMPLEX
+from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential
 from synthstats_lightning.scoring.special import broadcast_tensors
 
@@ -72,6 +73,21 @@ def mixture(name: str, components: Sequence[Distribution]) -> Distribution:
             )
         return draws.gather(-1, chosen).squeeze(-1)
 
+    def cumulative(value: Tensor, *parameters: Tensor) -> Tensor:
+        return _weighted(log_cdf, value, parameters)
+
+    def survival(value: Tensor, *parameters: Tensor) -> Tensor:
+        return _weighted(log_survival, value, parameters)
+
+    def _weighted(function: Callable[..., Tensor], value: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+        if along_axis:
+            parts = function(components[0], value.unsqueeze(-1), *parameters[1:])
+        else:
+            found = [function(c, value, *parameters[span]) for c, span in zip(components, spans, strict=True)]
+            parts = torch.stack(broadcast_tensors(*found), -1)
+        return _log_sum(parts, parameters[0])
+
+    known = all(c.log_cdf is not None and c.log_survival is not None for c in components)
     supports = {component.support for component in components}
     support_parameters = [
         span.start + index
@@ -89,6 +105,8 @@ def mixture(name: str, components: Sequence[Distribution]) -> Distribution:
         sample=sample,
         support_parameters=tuple(support_parameters),
         anchor=components[0].anchor,
+        log_cdf=cumulative if known else None,
+        log_survival=survival if known else None,
         parameter_ranks=(1, *(rank + extra for component in components for rank in component.ranks)),
     )
 

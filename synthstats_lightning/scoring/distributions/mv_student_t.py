@@ -16,7 +16,9 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.gaussian import (
+    Subsets,
     cholesky_factor,
+    elliptical_subsets,
     log_determinant,
     squared_distance,
 )
@@ -24,13 +26,17 @@ from synthstats_lightning.scoring.distributions.sampling import standard_gamma, 
 
 
 def _log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, mu: Tensor, scale: Tensor) -> Tensor:
-    value = statistics[0]
-    n = value.shape[-1]
     lower, exists = cholesky_factor(scale)
-    distance = squared_distance(value - mu, lower)
-    constant = torch.lgamma(0.5 * (nu + n)) - torch.lgamma(0.5 * nu) - 0.5 * n * torch.log(nu * math.pi)
-    result = offset + constant - log_determinant(lower) - 0.5 * (nu + n) * torch.log1p(distance / nu)
+    distance = squared_distance(statistics[0] - mu, lower)
+    count = torch.tensor(float(statistics[0].shape[-1]), dtype=torch.float64)
+    result = offset + _log_density(distance, log_determinant(lower), count, nu)
     return torch.where(exists, result, -math.inf)
+
+
+def _log_density(distance: Tensor, log_scale: Tensor, count: Tensor, nu: Tensor) -> Tensor:
+    constant = torch.lgamma(0.5 * (nu + count)) - torch.lgamma(0.5 * nu)
+    constant = constant - 0.5 * count * torch.log(nu * math.pi)
+    return constant - log_scale - 0.5 * (nu + count) * torch.log1p(distance / nu)
 
 
 def _sample(
@@ -43,6 +49,19 @@ def _sample(
     return torch.where(exists.unsqueeze(-1), draws, torch.nan)
 
 
+def _subsets(value: Tensor, given: Tensor, nu: Tensor, mu: Tensor, scale: Tensor) -> Subsets:
+    n = value.shape[-1]
+    residual, scale, nu = (value - mu).reshape(-1, n), scale.reshape(-1, n, n), nu.reshape(-1, 1)
+    particles = max(len(residual), len(scale), len(nu))
+
+    def log_density(distance: Tensor, log_scale: Tensor, count: Tensor) -> Tensor:
+        return _log_density(distance, log_scale, count, nu)
+
+    return elliptical_subsets(
+        residual.expand(particles, n), scale.expand(particles, n, n), given, log_density
+    )
+
+
 MV_STUDENT_T = Distribution(
     name="MvStudentT",
     constraints=(POSITIVE, REAL, REAL),
@@ -53,5 +72,6 @@ MV_STUDENT_T = Distribution(
     sample=_sample,
     event_rank=1,
     parameter_ranks=(0, 1, 2),
+    subsets=_subsets,
 )
 """Student-t vectors of `nu` degrees of freedom with location `mu` and scale matrix `scale`."""

@@ -12,6 +12,7 @@ from synthstats_lightning.scoring.distributions.base import (
     Statistics,
     Support,
     no_normaliser,
+    over_core,
     real_vector,
 )
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
@@ -21,25 +22,31 @@ from synthstats_lightning.scoring.distributions.sampling import standard_normal
 
 
 def random_walk(name: str, start: Distribution, step: Distribution) -> Distribution:
-    """A first value from one distribution and independent steps from another.
+    """A first value from one distribution and independent steps from another: numbers, or vectors.
 
     Args:
         name: Of the result.
         start: Of the first value.
-        step: Of the steps, whose parameters have an axis along them.
+        step: Of the steps, whose parameters have an axis along them in front of those of one step.
     """
     count = len(start.constraints)
+    axis = -1 - start.event_rank
+
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        return over_core(torch.isfinite(value), -axis)
 
     def log_kernel(offset: Tensor, statistics: Statistics, *parameters: Tensor) -> Tensor:
         value = statistics[0]
-        first = start.log_prob(value[..., 0], *parameters[:count])
-        steps = step.log_prob(torch.diff(value, dim=-1), *parameters[count:])
+        first = start.log_prob(value.select(axis, 0), *parameters[:count])
+        steps = step.log_prob(torch.diff(value, dim=axis), *parameters[count:])
         return offset + first + steps.sum(-1)
 
     def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
-        first = start.sample(generator, shape[:-1], *parameters[:count]).unsqueeze(-1)
-        steps = step.sample(generator, (*shape[:-1], shape[-1] - 1), *parameters[count:])
-        return torch.cumsum(torch.cat([first, steps], -1), -1)
+        place = len(shape) + axis
+        batch, length, event = shape[:place], shape[place], shape[place + 1 :]
+        first = start.sample(generator, (*batch, *event), *parameters[:count]).unsqueeze(axis)
+        steps = step.sample(generator, (*batch, length - 1, *event), *parameters[count:])
+        return torch.cumsum(torch.cat([first, steps], axis), axis)
 
     def subsets(value: Tensor, given: Tensor, *parameters: Tensor) -> Subsets:
         mu0, sigma0, mu, sigma = parameters
@@ -54,12 +61,12 @@ def random_walk(name: str, start: Distribution, step: Distribution) -> Distribut
         name=name,
         constraints=(*start.constraints, *step.constraints),
         support=Support.REAL,
-        inside=real_vector,
+        inside=inside,
         log_normaliser=no_normaliser,
         log_kernel=log_kernel,
         sample=sample,
         anchor=start.anchor,
-        event_rank=1,
+        event_rank=1 + start.event_rank,
         parameter_ranks=(*start.ranks, *(rank + 1 for rank in step.ranks)),
         subsets=subsets if start is NORMAL and step is NORMAL else None,
     )

@@ -19,6 +19,8 @@ from synthstats_lightning.scoring.distributions.discrete_weibull import DISCRETE
 from synthstats_lightning.scoring.distributions.ex_gaussian import EX_GAUSSIAN
 from synthstats_lightning.scoring.distributions.exponential import EXPONENTIAL
 from synthstats_lightning.scoring.distributions.gamma import GAMMA
+from synthstats_lightning.scoring.distributions.garch import GARCH11
+from synthstats_lightning.scoring.distributions.gaussian_field import CAR, ICAR
 from synthstats_lightning.scoring.distributions.geometric import GEOMETRIC
 from synthstats_lightning.scoring.distributions.gumbel import GUMBEL
 from synthstats_lightning.scoring.distributions.half_cauchy import HALF_CAUCHY
@@ -29,9 +31,11 @@ from synthstats_lightning.scoring.distributions.interpolated import INTERPOLATED
 from synthstats_lightning.scoring.distributions.inverse_gamma import INVERSE_GAMMA
 from synthstats_lightning.scoring.distributions.kumaraswamy import KUMARASWAMY
 from synthstats_lightning.scoring.distributions.laplace import LAPLACE
+from synthstats_lightning.scoring.distributions.lkj_corr import LKJ_CORR, LKJ_CORR_CHOLESKY
 from synthstats_lightning.scoring.distributions.log_normal import LOG_NORMAL
 from synthstats_lightning.scoring.distributions.logistic import LOGISTIC
 from synthstats_lightning.scoring.distributions.logit_normal import LOGIT_NORMAL
+from synthstats_lightning.scoring.distributions.matrix_normal import MATRIX_NORMAL
 from synthstats_lightning.scoring.distributions.moyal import MOYAL
 from synthstats_lightning.scoring.distributions.multinomial import DIRICHLET_MULTINOMIAL, MULTINOMIAL
 from synthstats_lightning.scoring.distributions.mv_normal import MV_NORMAL
@@ -50,7 +54,8 @@ from synthstats_lightning.scoring.distributions.uniform import UNIFORM
 from synthstats_lightning.scoring.distributions.von_mises import VON_MISES
 from synthstats_lightning.scoring.distributions.wald import WALD
 from synthstats_lightning.scoring.distributions.weibull import WEIBULL
-from synthstats_lightning.scoring.distributions.zero_sum_normal import ZERO_SUM_NORMAL
+from synthstats_lightning.scoring.distributions.wishart import WISHART
+from synthstats_lightning.scoring.distributions.zero_sum_normal import ZERO_SUM_MATRIX, ZERO_SUM_NORMAL
 
 _ENTRIES = (
     NORMAL,
@@ -96,9 +101,17 @@ _ENTRIES = (
     MV_STUDENT_T,
     DIRICHLET,
     ZERO_SUM_NORMAL,
+    ZERO_SUM_MATRIX,
     STICK_BREAKING_WEIGHTS,
     MULTINOMIAL,
     DIRICHLET_MULTINOMIAL,
+    GARCH11,
+    LKJ_CORR,
+    LKJ_CORR_CHOLESKY,
+    CAR,
+    ICAR,
+    MATRIX_NORMAL,
+    WISHART,
 )
 
 DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})

@@ -13,6 +13,8 @@ from synthstats_lightning.scoring.distributions.constraints import REAL
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
 
+REJECTIONS = 6
+"""Draws of the untruncated distribution before the rest are found by bisection."""
 BISECTIONS = 64
 """Halvings of an interval of draws: to the last digits of a float64."""
 WIDEST = 1e150
@@ -63,7 +65,34 @@ def truncated(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distrib
     def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
         lower, upper, rest = split(parameters)
         low, high = (excluded(lower), upper) if base.discrete else find_edges(*parameters)
-        return _invert(base, standard_uniform(generator, shape), low, high, rest)
+        u = standard_uniform(generator, shape)
+        if any(base.ranks):
+            return _invert(base, u, low, high, rest)
+        # most draws of the base lie between the bounds; inversion, which costs far more, is for the others
+        draws = base.sample(generator, shape, *rest)
+        for _ in range(REJECTIONS):
+            missed = _beyond(draws, low, high)
+            if not bool(missed.any()):
+                return draws
+            draws = torch.where(missed, base.sample(generator, shape, *rest), draws)
+        missed = _beyond(draws, low, high)
+        first, last = (x if x is None else x.expand(shape)[missed] for x in (low, high))
+        own = tuple(x.expand(shape)[missed] for x in rest)
+        return draws.masked_scatter(missed, _invert(base, u[missed], first, last, own))
+
+    def cumulative(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        low = excluded(lower)
+        value = value if low is None else torch.maximum(value, low)
+        value = value if upper is None else torch.minimum(value, upper)
+        return _share(log_interval(base, low, value, *rest), log_interval(base, low, upper, *rest))
+
+    def survival(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        low = excluded(lower)
+        value = value if low is None else torch.maximum(value, low)
+        value = value if upper is None else torch.minimum(value, upper)
+        return _share(log_interval(base, value, upper, *rest), log_interval(base, low, upper, *rest))
 
     ends = tuple(range(count))
     return Distribution(
@@ -79,7 +108,22 @@ def truncated(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distrib
         support_parameters=(*ends, *(count + i for i in base.support_parameters)),
         anchor=base.anchor,
         find_edges=find_edges,
+        log_cdf=cumulative,
+        log_survival=survival,
     )
+
+
+def _beyond(draws: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:
+    """Where draws are not between the bounds, the lower one left out; NaN lies nowhere."""
+    inside = ~torch.isnan(draws)
+    inside = inside if low is None else inside & (draws > low)
+    return ~(inside if high is None else inside & (draws <= high))
+
+
+def _share(part: Tensor, whole: Tensor) -> Tensor:
+    """A log-probability given another one; -inf where that is impossible."""
+    possible = whole > -math.inf
+    return torch.where(possible, part, -math.inf) - torch.where(possible, whole, 0.0)
 
 
 def _support(base: Distribution, bounds: tuple[str, ...]) -> Support:

@@ -1,0 +1,155 @@
+"""Writing the ends of given programs anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.policy.hidden import pad_left
+from synthstats_lightning.policy.lora import folded
+from synthstats_lightning.policy.policy import TOKENS_PER_PASS, Policy
+from synthstats_lightning.policy.sampling import (
+    SampledPrograms,
+    SamplingSettings,
+    decode_programs,
+    stream_seed,
+)
+
+Row = tuple[tuple[int, ...], tuple[int, ...]]
+"""Prompt and prefix of one program."""
+
+
+@torch.no_grad()
+def reroll_programs(
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    prompt_index: Sequence[int],
+    prefixes: Sequence[Sequence[int]],
+    settings: SamplingSettings,
+    seed: int,
+    rank: int = 0,
+    step: int = 0,
+) -> SampledPrograms:
+    """Programs that begin with given tokens and go on as the policy will (back-and-forth local search).
+
+    Local search by destroying the end of a good object and building it anew is due to Kim et al. 2024 (arXiv
+    2310.02710). The programs are off-policy, which balance objectives do not mind; objectives that expect the
+    policy's own samples do. Their log-probabilities, prefix included, are the policy's own as ever.
+
+    Args:
+        policy: Writes the ends.
+        prompts: Token ids, from `encode_prompt`.
+        prompt_index: Which of the prompts each program answers.
+        prefixes: First tokens of each program, at least one and less than `settings.max_new_tokens`, none of
+            them a stop token, and as many as `settings.min_new_tokens`.
+        settings: Temperature, exploration and limits; `max_new_tokens` counts the prefix.
+        seed: Of the run.
+        rank: Of this process.
+        step: Number of the random stream.
+
+    Raises:
+        ValueError: If a prefix is too short or too long.
+    """
+    for prefix in prefixes:
+        if not max(1, settings.min_new_tokens) <= len(prefix) < settings.max_new_tokens:
+            raise ValueError(
+                f"a prefix must have at least {max(1, settings.min_new_tokens)} and fewer than"
+                f" {settings.max_new_tokens} tokens, got {len(prefix)}"
+            )
+    generator = torch.Generator().manual_seed(stream_seed(seed, rank, step))
+    rows = [
+        (tuple(prompts[index]), tuple(prefix)) for index, prefix in zip(prompt_index, prefixes, strict=True)
+    ]
+    with policy.evaluating():
+        with folded(policy.model):
+            programs = _continued(policy, rows, settings, generator)
+        ids, mask = _padded([tokens for tokens, _ in programs], policy.pad_token_id, policy.device)
+        given = [prompt for prompt, _ in rows]
+        log_prob = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=False)
+        reference = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=True)
+    return SampledPrograms(
+        prompt_index=torch.tensor(list(prompt_index), dtype=torch.long, device=policy.device),
+        program_ids=ids,
+        program_mask=mask,
+        log_prob=log_prob,
+        reference_log_prob=reference,
+        stopped=torch.tensor([stopped for _, stopped in programs], device=policy.device),
+        sources=[policy.decode(list(tokens)) for tokens, _ in programs],
+    )
+
+
+def _continued(
+    policy: Policy, rows: list[Row], settings: SamplingSettings, generator: torch.Generator
+) -> list[tuple[tuple[int, ...], bool]]:
+    """Tokens of each whole program and whether it stopped, in the order of `rows`."""
+    config = policy.language_model.config
+    positions = getattr(config, "max_position_embeddings", None)
+    limit = settings.max_new_tokens - min(len(prefix) for _, prefix in rows)
+    longest = max(len(prompt) + len(prefix) for prompt, prefix in rows)
+    if len(rows) > 1 and positions is not None and longest + limit > positions:
+        # short and long prefixes together would run past the positions that the model knows
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row][1]))
+        halves = order[: len(rows) // 2], order[len(rows) // 2 :]
+        found = [_continued(policy, [rows[row] for row in half], settings, generator) for half in halves]
+        joined = dict(zip([*halves[0], *halves[1]], [*found[0], *found[1]], strict=True))
+        return [joined[row] for row in range(len(rows))]
+    starts = list(dict.fromkeys(prompt + prefix for prompt, prefix in rows))
+    index = torch.tensor([starts.index(prompt + prefix) for prompt, prefix in rows], device=policy.device)
+    own = SamplingSettings(
+        max_new_tokens=limit,
+        temperature=settings.temperature,
+        temperature_high=settings.temperature_high,
+        epsilon=settings.epsilon,
+        top_p=settings.top_p,
+    )
+    decoded = decode_programs(
+        policy.language_model.base_model,
+        config,
+        policy.head,
+        [list(start) for start in starts],
+        index,
+        own,
+        policy.stop_token_ids,
+        policy.pad_token_id,
+        generator,
+    )
+    lengths = decoded.program_mask.sum(1).tolist()
+    programs = []
+    for row, (_, prefix) in enumerate(rows):
+        end = decoded.program_ids[row, : lengths[row]].tolist()
+        whole = (*prefix, *end)
+        fits = len(whole) <= settings.max_new_tokens
+        programs.append((whole[: settings.max_new_tokens], fits and bool(decoded.stopped[row])))
+    return programs
+
+
+def _padded(
+    rows: list[tuple[int, ...]], pad_id: int, device: torch.device
+) -> tuple[Int[Tensor, "batch time"], Bool[Tensor, "batch time"]]:
+    lengths = torch.tensor([len(row) for row in rows])
+    width = int(lengths.max())
+    ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows])
+    return ids.to(device), (torch.arange(width) < lengths[:, None]).to(device)
+
+
+def _log_probs(
+    policy: Policy,
+    prompts: list[tuple[int, ...]],
+    ids: Int[Tensor, "batch time"],
+    mask: Bool[Tensor, "batch time"],
+    min_new_tokens: int,
+    reference: bool,
+) -> Float[Tensor, " batch"]:
+    prompt_ids, prompt_mask = pad_left([list(p) for p in prompts], policy.pad_token_id, policy.device)
+    rows = max(1, TOKENS_PER_PASS // (prompt_ids.shape[1] + ids.shape[1]))
+    pieces = []
+    with policy.reference() if reference else nullcontext():
+        for start in range(0, len(prompts), rows):
+            part = slice(start, start + rows)
+            given = prompt_ids[part], ids[part], mask[part], prompt_mask[part]
+            pieces.append(policy.program_log_probs(*given, min_new_tokens=min_new_tokens))
+    return torch.cat(pieces)

@@ -1,0 +1,1 @@
+"""Room: the reference engine, PyMC's own samplers in a confined process, for checks."""

@@ -1,0 +1,61 @@
+"""A buffer's content in tensors and primitive types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthstats_lightning.replay.entries import Entries, key_of
+from synthstats_lightning.replay.trajectory import Trajectory
+
+FORMAT = 2
+"""Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins."""
+
+
+def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
+    """Rows of a table and trajectories of a queue, one after the other, as columns."""
+    keys = [*entries.keys, *(key_of(item) for item in recent)]
+    width = entries.num_parts
+    stored = np.concatenate([entries.log_reward[:, None], entries.log_probs], 1)
+    numbers = [(item.log_reward, item.reference_log_prob, item.log_prob) for item in recent]
+    parts = [item.parts for item in recent]
+    return {
+        "entries": len(entries),
+        "lengths": _tensor(np.array([len(ids) // 4 for _, ids in keys], dtype=np.int32)),
+        "tokens": _tensor(np.frombuffer(b"".join(ids for _, ids in keys), dtype=np.int32)),
+        "task_index": _tensor(np.array([task for task, _ in keys], dtype=np.int32)),
+        "numbers": _tensor(np.concatenate([stored, np.array(numbers).reshape(-1, 3)])),
+        "parts": _tensor(np.concatenate([entries.parts, np.array(parts).reshape(len(recent), width)])),
+        "step": _tensor(np.concatenate([entries.step, np.array([i.step for i in recent], dtype=np.int64)])),
+        "serial": _tensor(entries.serial),
+        "pinned": _tensor(entries.pinned),
+        "canonical": "\n".join([*entries.canonical, *(item.canonical for item in recent)]),
+        "structure": "\n".join([*entries.structure, *(item.structure for item in recent)]),
+    }
+
+
+def unpack(state: dict[str, Any]) -> tuple[Entries, list[Trajectory]]:
+    """The inverse of `pack`."""
+    ends = np.cumsum(state["lengths"].numpy(), dtype=np.int64).tolist()
+    tokens, size, total = state["tokens"].numpy().tobytes(), state["entries"], len(ends)
+    spans = zip(state["task_index"].tolist(), [0, *ends[:-1]], ends, strict=True) if total else ()
+    keys = [(task, tokens[4 * start : 4 * end]) for task, start, end in spans]
+    forms, graphs = state["canonical"].split("\n")[:total], state["structure"].split("\n")[:total]
+    numbers, parts, step = (state[name].numpy() for name in ("numbers", "parts", "step"))
+
+    def table(rows: slice, serial: Any, pinned: Any) -> Entries:
+        names = keys[rows], forms[rows], graphs[rows]
+        return Entries.from_columns(*names, numbers[rows], parts[rows], step[rows], serial, pinned)
+
+    order = np.arange(total - size)
+    queue = table(slice(size, total), order, np.zeros(len(order), dtype=np.bool_))
+    entries = table(slice(size), state["serial"].numpy(), state["pinned"].numpy())
+    return entries, queue.get(order.tolist())
+
+
+def _tensor(array: Any) -> Tensor:
+    return torch.from_numpy(array.copy())

@@ -1,0 +1,149 @@
+"""Normal series whose variance follows a GARCH(1, 1) process (Bollerslev 1986)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.distributions.base import (
+    Distribution,
+    Statistics,
+    Support,
+    no_normaliser,
+    real_vector,
+)
+from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE, POSITIVE
+from synthstats_lightning.scoring.distributions.gaussian import Subsets
+from synthstats_lightning.scoring.distributions.normal import NORMAL
+from synthstats_lightning.scoring.distributions.sampling import standard_normal
+from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, broadcast_tensors
+
+
+def volatilities(
+    value: Float[Tensor, "*batch n"], omega: Tensor, alpha: Tensor, beta: Tensor, initial: Tensor
+) -> Float[Tensor, "*shape n"]:
+    """Standard deviation of every entry given those before it.
+
+    The first is `initial`, and `s_t^2 = omega + alpha * y_(t-1)^2 + beta * s_(t-1)^2`.
+    """
+    variance = initial.square()
+    shocks = omega.unsqueeze(-1) + alpha.unsqueeze(-1) * value[..., :-1].square()
+    found = [variance]
+    for t in range(value.shape[-1] - 1):
+        found.append(shocks[..., t] + beta * found[-1])
+    return torch.sqrt(torch.stack(broadcast_tensors(*found), -1))
+
+
+def _log_kernel(
+    offset: Tensor,
+    statistics: Statistics,
+    omega: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    initial: Tensor,
+) -> Tensor:
+    value = statistics[0]
+    scale = volatilities(value, omega, alpha, beta, initial)
+    return offset + NORMAL.log_prob(value, torch.zeros_like(scale), scale).sum(-1)
+
+
+def _sample(
+    generator: torch.Generator,
+    shape: tuple[int, ...],
+    omega: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    initial: Tensor,
+) -> Tensor:
+    noise = standard_normal(generator, shape)
+    variance = initial.square().expand(shape[:-1])
+    values = []
+    for t in range(shape[-1]):
+        values.append(torch.sqrt(variance) * noise[..., t])
+        variance = omega + alpha * values[-1].square() + beta * variance
+    return torch.stack(values, -1)
+
+
+def _nodes() -> tuple[Tensor, Tensor]:
+    """Places on the positive half line and logs of weights, for integrals of smooth decaying functions.
+
+    The trapezoidal rule in `u` with `z = exp(u - exp(-u))` (Takahasi and Mori 1974), whose places crowd
+    towards zero, where a missing entry may change the next variances on a scale of its own.
+    """
+    u = torch.linspace(-3.0, 2.4, _COUNT, dtype=torch.float64)
+    z = torch.exp(u - torch.exp(-u))
+    return z, torch.log((u[1] - u[0]) * z * (1.0 + torch.exp(-u)))
+
+
+_COUNT = 64
+_PLACES, _LOG_WEIGHTS = _nodes()
+
+
+def _log_given(value: Tensor, given: Tensor, parameters: Sequence[Tensor]) -> Tensor | None:
+    """Log-density of some entries; entries after the last of them do not matter.
+
+    One entry that is missing between them is integrated over, by its standardised size: the later variances
+    do not know its sign. Of several missing entries the density is unknown (`None`).
+
+    Args:
+        value: The series `[n]`.
+        given: Which entries are given `[n]`.
+        parameters: Each `[particles, 1]`.
+    """
+    omega, alpha, beta, initial = parameters
+    variance, total = initial.square(), torch.zeros_like(omega)
+    places = given.nonzero().squeeze(-1).tolist()
+    last, missing = (places[-1], places[-1] + 1 - len(places)) if places else (-1, 0)
+    if missing > 1:
+        return None
+    for t in range(last + 1):
+        if bool(given[t]):
+            square = value[t].square()
+            total = total - 0.5 * (square / variance + torch.log(variance)) - HALF_LOG_TWO_PI
+        else:
+            square = variance * _PLACES.square()
+            total = total + (_LOG_WEIGHTS - 0.5 * _PLACES.square() - HALF_LOG_TWO_PI + math.log(2.0))
+        variance = omega + alpha * square + beta * variance
+    return torch.logsumexp(total, -1)
+
+
+def _subsets(value: Tensor, given: Tensor, *parameters: Tensor) -> Subsets:
+    columns = [parameter.reshape(-1, 1) for parameter in parameters]
+    particles = max(column.shape[0] for column in columns)
+    columns = [column.expand(particles, 1) for column in columns]
+    total = _log_given(value, given, columns)
+    if total is None:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            "a GARCH11 response without several of its rows: the density of the others is unknown",
+        )
+    changed = []
+    for t in range(len(value)):
+        other = given.clone()
+        other[t] = ~other[t]
+        found = _log_given(value, other, columns)
+        changed.append(torch.full_like(total, torch.nan) if found is None else found)
+    return Subsets(total, torch.stack(changed, -1))
+
+
+GARCH11 = Distribution(
+    name="GARCH11",
+    constraints=(POSITIVE, NON_NEGATIVE, NON_NEGATIVE, POSITIVE),
+    support=Support.REAL,
+    inside=real_vector,
+    log_normaliser=no_normaliser,
+    log_kernel=_log_kernel,
+    sample=_sample,
+    anchor=0.0,
+    event_rank=1,
+    subsets=_subsets,
+)
+"""Series with mean zero; variance `omega + alpha_1 * y^2 + beta_1 * variance` of the entry before.
+
+Densities of parts of a series are known where at most one entry is missing before the last one of the part; of
+others `subsets` says NaN (in `changed`) or raises `ProgramFailure`."""

@@ -1,0 +1,104 @@
+"""Log predictive density of held-out rows, on a split that is the same for every program of a task."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.given_rows import GivenRows
+from synthstats_lightning.scoring.ladder import Search, estimate_posterior
+from synthstats_lightning.scoring.nearby_folds import nearby_posterior
+from synthstats_lightning.scoring.particles import Particles
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.target import (
+    Target,
+    evaluate,
+    finite_or_minus_infinity,
+    is_coupled,
+)
+
+
+class HeldOut(NamedTuple):
+    """Held-out log predictive densities.
+
+    Attributes:
+        pointwise: Log density of each held-out row given the others `[rows]`, in nats.
+        mcse: Monte-Carlo standard error of their sum, in nats.
+        particles: The posterior given the other rows.
+    """
+
+    pointwise: Float[Tensor, " rows"]
+    mcse: float
+    particles: Particles
+
+
+def held_out_rows(rows: int, shown_rows: int, fraction: float, seed: int) -> Int[Tensor, " held_out"]:
+    """Which rows are held out, ascending: a random choice among those that no prompt shows.
+
+    Args:
+        rows: Rows of the data set.
+        shown_rows: Leading rows that only condition.
+        fraction: Share of the other rows, at least one of them.
+        seed: Of the choice.
+    """
+    count = max(1, round(fraction * (rows - shown_rows)))
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(rows - shown_rows, generator=generator)
+    return (order[:count] + shown_rows).sort().values
+
+
+def held_out_density(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    rows: Int[Tensor, " held_out"],
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> HeldOut:
+    """Log predictive density of each of some rows given all others.
+
+    The proposal of the full posterior, adapted to the posterior without the rows, is tried first; where it
+    fails its check the whole ladder is climbed again.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: The full posterior.
+        search: Its proposal.
+        rows: The rows held out.
+        settings: Work and acceptance.
+        generator: Source of randomness.
+        deadline: The running time limit.
+
+    Raises:
+        ProgramFailure: See `ladder.estimate_posterior`.
+    """
+    given = torch.ones(target.num_observations, dtype=torch.bool)
+    given[rows] = False
+    count = settings.importance_draws // 2
+    near = nearby_posterior(target, particles, search, given, count, settings, generator, deadline)
+    if near is None:
+        whole, train = target, GivenRows(target, given)
+        found = estimate_posterior(train, settings, generator, deadline).particles
+    else:
+        whole, found = near
+    with torch.no_grad():
+        own = _predictive(whole, found.theta, given)[:, rows]
+    log_weight = found.log_weight.log_softmax(0)[:, None]
+    density = (log_weight + own).logsumexp(0)
+    influence = (log_weight.exp() * torch.expm1(own - density)).nan_to_num(nan=0.0)
+    return HeldOut(density, math.sqrt(float(influence.sum(1).square().sum())), found)
+
+
+def _predictive(
+    target: Target, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
+) -> Float[Tensor, "particles rows"]:
+    """Log density of each row given the given ones and the parameters."""
+    if not is_coupled(target):
+        return evaluate(target, theta).log_likelihood
+    marginals = target.marginals(theta, given)
+    return finite_or_minus_infinity(marginals.changed - marginals.given[:, None])

@@ -1,0 +1,169 @@
+"""Exact leave-one-out by small changes: each fold from the full posterior's own proposal.
+
+Most folds' posteriors are close enough to the full one for its widened proposal to reach, adapted if need be;
+the others are left to `scoring.folds`.
+
+In a hierarchy the coordinates change as well. A row that alone informs a parameter leaves a funnel when it is
+left out, in the coordinates that its likelihood shaped. Standardised without it (`scoring.standardise`), the
+fold's posterior looks much like the full one does in its own coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.given_rows import GivenRows
+from synthstats_lightning.scoring.importance import adapt, draw, refine, weigh
+from synthstats_lightning.scoring.ladder import Search
+from synthstats_lightning.scoring.mixture import combine
+from synthstats_lightning.scoring.particles import Particles
+from synthstats_lightning.scoring.proposal import Proposal
+from synthstats_lightning.scoring.psis import good_pareto_k
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.target import (
+    Standardisable,
+    Target,
+    evaluate,
+    pointwise,
+)
+
+WIDENING = 2.0
+"""Some components of a fold's first proposal have scales this much larger than the full posterior's."""
+WIDE_SHARE = 0.25
+"""Share of these components."""
+FULL_SHARE = 0.4
+"""Share of the full posterior's components in an adapted proposal."""
+HOPELESS = 3
+"""If so many folds fail, and none has passed, the others are not tried: the proposal does not fit at all."""
+MIN_ESS_FRACTION = 0.15
+"""Smallest accepted effective sample size over draws of a fold."""
+
+
+class FoldSample(NamedTuple):
+    """Draws from the posterior without one row.
+
+    Attributes:
+        log_weight: Their normalised log weights `[draws]`.
+        log_density: Log density of the row given the others `[draws]`.
+    """
+
+    log_weight: Float[Tensor, " draws"]
+    log_density: Float[Tensor, " draws"]
+
+    @property
+    def log_mean(self) -> float:
+        """Log density of the row, averaged over the draws."""
+        return float((self.log_weight + self.log_density).logsumexp(0))
+
+
+class Nearby(NamedTuple):
+    """A posterior given some rows, found from the full one.
+
+    Attributes:
+        whole: The model in the coordinates of the particles, all its rows.
+        particles: The posterior given the rows.
+    """
+
+    whole: Target
+    particles: Particles
+
+
+def nearby_posterior(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    given: Bool[Tensor, " rows"],
+    draws: int,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> Nearby | None:
+    """The posterior given most rows, by importance sampling from the full posterior's widened proposal.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Its full posterior.
+        search: The proposal of the full posterior.
+        given: Which rows count.
+        draws: Particles.
+        settings: Rounds and acceptance.
+        generator: Source of randomness.
+        deadline: Checked before each round.
+
+    Returns:
+        The posterior; `None` where the sampler fails its check.
+    """
+    full = search.proposal.mixture
+    if full is None:
+        return None
+    whole = target
+    if isinstance(target, Standardisable) and target.funnels:
+        joint = particles.log_prior + particles.log_likelihood.sum(-1)
+        whole = target.standardised(particles.theta[joint.argmax()], given)
+    fold = GivenRows(whole, given)
+    wide = full._replace(scale_tril=WIDENING * full.scale_tril)
+    proposal = Proposal(combine(full, wide, WIDE_SHARE), search.proposal.prior_fraction)
+    for attempt in range(settings.importance_attempts):
+        deadline.check("refits")
+        drawn = draw(fold, proposal, draws, generator)
+        if not bool(drawn.log_weight.isfinite().any()):
+            return None
+        sample = weigh(drawn)
+        enough = sample.effective_sample_size > MIN_ESS_FRACTION * draws
+        if enough and sample.pareto_k < good_pareto_k(draws):
+            return Nearby(whole, sample)
+        if attempt == 0:
+            own = adapt(fold, refine(proposal, drawn, enrich=False), settings, generator, deadline)
+        else:
+            own = refine(proposal, drawn, enrich=True)
+        if own.mixture is None:
+            return None
+        # the density of an outlier is large only where the full posterior is
+        proposal = Proposal(combine(own.mixture, full, FULL_SHARE), own.prior_fraction)
+    return None
+
+
+def nearby_folds(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    rows: Int[Tensor, " folds"],
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> list[FoldSample | None]:
+    """Draws without each of some rows, each by importance sampling of its own.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Its posterior.
+        search: The proposal of the full posterior.
+        rows: The rows left out.
+        settings: Draws, rounds and acceptance.
+        generator: Source of randomness.
+        deadline: Checked before each fold.
+
+    Returns:
+        Weighted draws, `None` for the folds whose sampler fails its check.
+    """
+    found: list[FoldSample | None] = []
+    for row in rows.tolist():
+        if len(found) >= HOPELESS and all(each is None for each in found):
+            found.append(None)
+            continue
+        given = torch.arange(target.num_observations) != row
+        near = nearby_posterior(
+            target, particles, search, given, settings.fold_draws, settings, generator, deadline
+        )
+        if near is None:
+            found.append(None)
+            continue
+        with torch.no_grad():
+            likelihood = evaluate(near.whole, near.particles.theta).log_likelihood
+            own = pointwise(near.whole, near.particles.theta, likelihood).own[:, row]
+        found.append(FoldSample(near.particles.log_weight.log_softmax(0), own))
+    return found
