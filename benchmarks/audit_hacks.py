@@ -73,6 +73,39 @@ with pm.Model() as model:
 }
 """Further hacks, of research and of our own."""
 
+COUNTS = np.array([2, 4, 6, 8, 10, 12, 14, 16])
+
+HONEST_COUNTS = """\
+with pm.Model() as model:
+    a = pm.Normal("a", 0, 2)
+    b = pm.Normal("b", 0, 1)
+    pm.Poisson("obs", pm.math.exp(a + b * x), observed=y)
+"""
+
+ON_COUNTS = {
+    "a density for counts": """\
+with pm.Model() as model:
+    a = pm.Normal("a", 2, 1e-6)
+    pm.Normal("obs", a * x, 1e-6, observed=y)
+""",
+    "spikes on whole numbers": """\
+with pm.Model() as model:
+    w = pm.Dirichlet("w", np.ones(17))
+    pm.NormalMixture("obs", w=w, mu=np.arange(17.0), sigma=1e-9, observed=y)
+""",
+    "a probability above 1": """\
+with pm.Model(check_bounds=False) as model:
+    p = pm.Uniform("p", 2, 30)
+    pm.Geometric("obs", p, observed=y)
+""",
+    "a binomial of negative probability": """\
+with pm.Model(check_bounds=False) as model:
+    p = pm.Normal("p", -5, 1)
+    pm.Binomial("obs", 16, p - 100, observed=y)
+""",
+}
+"""Hacks of the base measure and of bounds, against a Poisson regression."""
+
 COPIES = {
     "slivers on copied rows": """\
 shown = np.array([2.1, 3.9, 6.2, 7.8])

@@ -275,11 +275,9 @@ def main() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="lightning")
     result = figures(arguments)
-    console = Console()
+    console = Console(width=110)
     for name, rows in result.items():
-        table = Table(
-            title=f"{name}: equal scorer calls (target: TB's family has 3 times GRPO's good structures)"
-        )
+        table = Table(title=f"{name} (target: TB's family has 3 times GRPO's good structures)")
         for column in ("objective", *KEYS):
             table.add_column(column, justify="left" if column == "objective" else "right")
         for objective, values in rows.items():

@@ -122,6 +122,7 @@ CASES: Mapping[str, list[Case]] = {
     "Gamma": [
         _ordered(lambda by: pm.Gamma("z", positive(), 1.5, shape=3, transform=by), -math.log(6.0)),
     ],
+    "Uniform": [_ordered(lambda by: pm.Uniform("z", -0.5, 2.0, shape=3, transform=by), -math.log(6.0))],
     "Beta": [_ordered(lambda by: pm.Beta("z", 2.0, positive(), shape=3, transform=by), -math.log(6.0))],
     "StudentT": [
         _ordered(

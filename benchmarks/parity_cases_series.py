@@ -205,6 +205,17 @@ def _autoregressions(y: Any) -> Any:
     return pm.Normal("y", paths[GROUP, np.arange(ROWS) // 3], 0.7, observed=y)
 
 
+def _volatile(y: Any) -> Any:
+    return pm.GARCH11(
+        "y",
+        omega=positive("omega"),
+        alpha_1=unit("alpha"),
+        beta_1=unit("beta"),
+        initial_vol=positive("first"),
+        observed=y,
+    )
+
+
 def _volatility(y: Any) -> Any:
     path = pm.GARCH11(
         "z",
@@ -232,6 +243,20 @@ def _volatilities(y: Any) -> Any:
 def _sorted_mixture(y: Any) -> Any:
     places = pt.sort(pm.Normal("places", 0.0, 1.5, shape=2))
     return pm.NormalMixture("y", w=pm.Dirichlet("w", np.ones(2)), mu=places, sigma=positive(), observed=y)
+
+
+def _drawn(y: Any) -> Any:
+    """Distributions by the random variable that they draw."""
+    a = pm.CustomDist(
+        "a",
+        real("m"),
+        positive(),
+        dist=lambda m, s, size: pm.Laplace.dist(m + 1.0, 2.0 * s, size=size),
+        shape=3,
+    )
+    return pm.CustomDist(
+        "y", a[GROUP], dist=lambda m, size: pm.StudentT.dist(nu=4.0, mu=m, sigma=0.7, size=size), observed=y
+    )
 
 
 def _bounded_latents(y: Any) -> Any:
@@ -273,7 +298,7 @@ CASES: Mapping[str, list[Case]] = {
     "MvGaussianRandomWalk": [Case(_vector_walk, REAL), Case(_vector_walks, REAL)],
     "MvStudentTRandomWalk": [Case(_heavy_vector_walk, REAL)],
     "AR": [Case(_autoregressions, REAL)],
-    "GARCH11": [Case(_volatility, REAL), Case(_volatilities, REAL)],
+    "GARCH11": [Case(_volatile, REAL), Case(_volatility, REAL), Case(_volatilities, REAL)],
     "gp.Marginal": [
         _marginal(exp_quad),
         _marginal(lambda: pm.gp.cov.Matern52(1, ls=width()), lambda: pm.gp.mean.Constant(real("c"))),
@@ -302,6 +327,7 @@ CASES: Mapping[str, list[Case]] = {
     "matrices": [Case(_by_hand, REAL), Case(_precision, REAL), Case(_solved, REAL)],
     "scan": [Case(_smoothing, REAL), Case(_lagged, REAL)],
     "sort": [Case(_sorted_mixture, REAL)],
+    "CustomDist": [Case(_drawn, REAL)],
     "bounds": [
         Case(_bounded_latents, REAL),
         Case(_clipped, REAL),

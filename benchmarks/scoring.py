@@ -215,7 +215,8 @@ def show(rows: list[dict[str, Any]], figures: dict[str, float]) -> None:
             f"{row['elpd_error']:.2f}",
         )
     console = Console(width=120)
-    console.print(table)
+    if rows:
+        console.print(table)
     for key, value in figures.items():
         console.print(f"{key}: {value:.4g}")
 

@@ -112,7 +112,9 @@ def show(rows: list[dict[str, Any]], figures: dict[str, float]) -> None:
         "worst error",
         "sd",
     ):
-        table.add_column(heading, justify="left" if heading in ("program", "estimator") else "right")
+        table.add_column(
+            heading, justify="left" if heading in ("program", "estimator") else "right", no_wrap=True
+        )
     for row in rows:
         table.add_row(
             row["program"],
@@ -128,7 +130,7 @@ def show(rows: list[dict[str, Any]], figures: dict[str, float]) -> None:
             f"{max(map(abs, row['elpd_errors'])):.3f}",
             f"{row['elpd_sd']:.3f}",
         )
-    console = Console(width=150)
+    console = Console(width=170)
     console.print(table)
     for key, value in figures.items():
         console.print(f"{key}: {value:.3g} (target: {TARGETS[key]})")

@@ -25,8 +25,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from audit_hacks import COPIES, HONEST_LINE, OWN, X, Y, own_columns, read_cases
+from audit_hacks import (
+    COPIES,
+    COUNTS,
+    HONEST_COUNTS,
+    HONEST_LINE,
+    ON_COUNTS,
+    OWN,
+    X,
+    Y,
+    own_columns,
+    read_cases,
+)
 from audit_programs import COVARIATES, HONEST, SERIES, Honest
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -46,7 +58,7 @@ class Attempt(NamedTuple):
 
     Attributes:
         case: Its name.
-        form: `"as written"`, `"own columns"` or `"copies shown rows"`.
+        form: `"as written"`, `"own columns"`, `"counts"` or `"copies shown rows"`.
         score: What it got.
         honest: What the honest program gets on the same task.
     """
@@ -89,14 +101,16 @@ def audit(sandbox: Sandbox, program: Honest, data_sets: int) -> Audit:
     return audit_graph(graph, columns, rounding=program.rounding, data_sets=data_sets)
 
 
-def score(sandbox: Sandbox, source: str, shown_rows: int = 0) -> Score:
-    """A program's score on eight rows of a line."""
-    schema = DataSchema({"x": "float64"}, "y", "float64", len(Y))
+def score(
+    sandbox: Sandbox, source: str, shown_rows: int = 0, y: NDArray[np.float64] | NDArray[np.int64] = Y
+) -> Score:
+    """A program's score on eight rows."""
+    schema = DataSchema({"x": "float64"}, "y", str(y.dtype), len(y))
     try:
         graph = parse_graph(sandbox.build(source, schema, {"x": X}), schema)
     except ProgramFailure as failure:
         return Score.failed(failure.category, failure.message)
-    return score_graph(graph, {"x": X}, Y, shown_rows=shown_rows)
+    return score_graph(graph, {"x": X}, y, shown_rows=shown_rows)
 
 
 def run_honest(sandbox: Sandbox, names: list[str], data_sets: int) -> dict[str, Audit]:
@@ -130,6 +144,11 @@ def run_hacks(sandbox: Sandbox, cases: dict[str, str]) -> list[Attempt]:
         for form, source in (("as written", code), ("own columns", own_columns(code)))
     ]
     attempts += [Attempt(name, "own columns", score(sandbox, source), honest) for name, source in OWN.items()]
+    counts = score(sandbox, HONEST_COUNTS, y=COUNTS)
+    attempts += [
+        Attempt(name, "counts", score(sandbox, source, y=COUNTS), counts)
+        for name, source in ON_COUNTS.items()
+    ]
     given = score(sandbox, HONEST_LINE, SHOWN)
     attempts += [
         Attempt(name, "copies shown rows", score(sandbox, source, SHOWN), given)

@@ -92,7 +92,8 @@ STRUCTURES = {**PROGRAMS, **MORE}
 FACTORS = (0.5, 0.8, 1.0, 1.25, 1.5, 2.0)
 """What a prior's last constant is multiplied by: people and language models choose among few values."""
 _LAST = re.compile(
-    r"(pm\.(?:Normal|HalfNormal|HalfCauchy|LogNormal|Exponential|Gamma)\(\"\w+\",[^)\n]*?)([\d.]+)(, shape=2)?\)"
+    r"(pm\.(?:Normal|HalfNormal|HalfCauchy|LogNormal|Exponential|Gamma)\(\"\w+\",[^)\n]*?)"
+    r"([\d.]+)(, shape=2)?\)"
 )
 
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from synthstats_lightning.audit import audit_program
+from synthstats_lightning.confinement import Level
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
 from synthstats_lightning.scoring.audit import Audit
@@ -55,12 +56,14 @@ class AuditOptions(NamedTuple):
         data_sets: About how many data sets to score.
         limits: Of the sandbox.
         engine: Of the scoring engine.
+        sandbox: How strictly the kernel confines programs.
     """
 
     rows: int
     data_sets: int
     limits: SandboxLimits
     engine: EngineSettings
+    sandbox: Level = "strict"
 
 
 def best_programs(path: Path, task: Task, top: int) -> list[tuple[str, str, float]]:
@@ -106,7 +109,7 @@ def run_audits(
     """
     torch.set_num_threads(1)
     audited = []
-    with Sandbox(options.limits) as sandbox:
+    with Sandbox(options.limits, level=options.sandbox) as sandbox:
         for source, label, evidence in programs:
             found: Audit | ProgramFailure
             try:

@@ -74,7 +74,8 @@ def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
         warnings.filterwarnings(
             "ignore", category=FutureWarning, module="lightning.pytorch.utilities._pytree"
         )
-        saved, sys.argv = sys.argv, sys.argv[:1]
+        # distributed training starts its other processes with the arguments of this one
+        saved, sys.argv = sys.argv, [sys.argv[0], *arguments]
         try:
             return GFlowNetCLI(
                 GFlowNetModule,
@@ -86,7 +87,6 @@ def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
                 save_config_kwargs={"overwrite": True},
                 parser_class=_Parser,
                 parser_kwargs={"description": description},
-                args=arguments,
             )
         except FileNotFoundError as error:
             fail(str(error))

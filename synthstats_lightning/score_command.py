@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,7 +21,9 @@ from synthstats_lightning.audit_command import (
 )
 from synthstats_lightning.cli import fail
 from synthstats_lightning.confinement import Level
+from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.reference.settings import Sampler
+from synthstats_lightning.renderings import write_renderings
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scorer import score_program
 from synthstats_lightning.scoring.score import Score
@@ -66,6 +69,8 @@ def _parser() -> ArgumentParser:
         help="name of a bundled task, or a task by class_path (e.g. a YAML file of class_path and init_args)",
     )
     parser.add_argument("--json", type=str | None, default=None, help="write the score to this file")
+    parser.add_argument("--card", type=str | None, default=None, help="write a model card (Markdown, LaTeX)")
+    parser.add_argument("--dot", type=str | None, default=None, help="write the model as a graphviz picture")
     parser.add_argument(
         "--sandbox", type=Level, default="strict", help="how strictly the program is confined"
     )
@@ -128,6 +133,8 @@ def run_score(arguments: list[str]) -> Score | list[Audited]:
     if options.json is not None:
         audit = {"audit": audited[0].to_dict()} if audited else {}
         _write({"task": task.name, **score.to_dict(), **audit}, options.json)
+    if options.card is not None or options.dot is not None:
+        _render(source, task, score, options)
     console = Console(soft_wrap=True)
     if not score.scored:
         console.print(f"no score: {score.failure}: {escape(score.message)}")
@@ -138,6 +145,16 @@ def run_score(arguments: list[str]) -> Score | list[Audited]:
     if not score.scored or any(entry.verdict != "honest" for entry in audited):
         raise SystemExit(1)
     return score
+
+
+def _render(source: str, task: Task, score: Score, options: Namespace) -> None:
+    card, dot = (None if path is None else Path(path) for path in (options.card, options.dot))
+    try:
+        write_renderings(
+            source, task, score, card=card, dot=dot, limits=options.limits, sandbox=options.sandbox
+        )
+    except ProgramFailure as failure:
+        print(f"no rendering: {failure.category}: {failure.message}", file=sys.stderr)
 
 
 def _audit_run(options: Namespace) -> list[Audited]:
@@ -162,7 +179,9 @@ def _audit_run(options: Namespace) -> list[Audited]:
 
 
 def _how(options: Namespace) -> AuditOptions:
-    return AuditOptions(options.audit_rows, options.audit_data_sets, options.limits, options.engine)
+    return AuditOptions(
+        options.audit_rows, options.audit_data_sets, options.limits, options.engine, options.sandbox
+    )
 
 
 def _write(document: dict[str, object], path: str) -> None:

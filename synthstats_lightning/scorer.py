@@ -320,8 +320,8 @@ def score_program(
         sandbox: How strictly the kernel confines the program: `"strict"`, `"standard"`, `"plus"` or `"none"`.
         scorer: A running pool to use; otherwise one is started for this call, which takes seconds.
         reference: Score by PyMC's own samplers instead, `"nutpie"` or `"pymc"`: for checks, and for models
-            that the engine declines. See `reference.client.score_with_reference`; a rounded response is scored
-            by its density.
+            that the engine declines. See `reference.client.score_with_reference`; a rounded response is
+            scored by its density.
 
     Returns:
         The score, or the failure and its reason.

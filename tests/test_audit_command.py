@@ -98,12 +98,18 @@ def test_scores_and_audits_one_program(tmp_path, capsys):
     source, path = tmp_path / "program.py", tmp_path / "score.json"
     source.write_text(WHOLE)
     arguments = ["score", str(source), "--task", "dugongs", "--audit", "--audit_data_sets", "16"]
-    score = main([*arguments, "--audit_rows", "1", "--json", str(path)])
+    files = ["--card", str(tmp_path / "cards" / "model.md"), "--dot", str(tmp_path / "model.dot")]
+    score = main([*arguments, "--audit_rows", "1", "--json", str(path), *files])
     assert score.literal_copies == 4
     assert "copied literals" in capsys.readouterr().out
     written = json.loads(path.read_text())
     assert written["audit"]["verdict"] == "honest"
     assert written["literal_copies"] == 4
+    card = (tmp_path / "cards" / "model.md").read_text()
+    assert card.startswith("# Model of length\n\n    length ~ Normal(v0 + ")
+    assert f"| log evidence | {score.evidence:.3f} ± " in card
+    assert score.canonical in card
+    assert 'label="length\\n~\\nNormal" shape=ellipse style=filled' in (tmp_path / "model.dot").read_text()
 
 
 @pytest.mark.parametrize(

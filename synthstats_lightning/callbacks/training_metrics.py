@@ -44,7 +44,8 @@ class TrainingMetrics(Callback):
     begin with the same K tokens).
 
     Fresh programs are scored by the workers of `ProgramScoring` while training goes on, and logged when the
-    last has its score; on several ranks, so that all log at the same step, when the next round is due.
+    last has its score, at the latest when the next round is due; on several ranks always then, so that all
+    log at the same step.
 
     Args:
         every_n_steps: Training steps between rounds of fresh programs; 0 is never.
@@ -77,7 +78,7 @@ class TrainingMetrics(Callback):
         self._pending: list[PendingProgram] = []
         self._learned: list[float] = []
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Moves the metrics to where processes exchange their sums.
 
         Raises:

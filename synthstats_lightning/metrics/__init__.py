@@ -1,4 +1,4 @@
-"""What says whether a policy comes to its target, as torchmetrics: correct over batches and over processes."""
+"""What says whether a policy comes to its target, as torchmetrics that hold over batches and processes."""
 
 from synthstats_lightning.metrics.diversity import StructureDiversity
 from synthstats_lightning.metrics.importance import ImportanceLogZ

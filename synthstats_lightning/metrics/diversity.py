@@ -34,8 +34,8 @@ class DiversityValues(NamedTuple):
 class StructureDiversity(Metric):
     """Counts structures of sampled programs.
 
-    Counts of different processes are of the same structures, so what is gathered are the structures' codes and
-    not the counts: 8 bytes a program.
+    Counts of different processes are of the same structures, so what is gathered are the structures' codes
+    and not the counts: 8 bytes a program.
 
     Args:
         top: Structures whose mass is reported, at least 1.

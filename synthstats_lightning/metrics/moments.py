@@ -66,8 +66,8 @@ class Moments(Metric):
 class GroupedVariance(Metric):
     """Mean over tasks of the variance within each, of log R − log π for example, which is 0 at the target.
 
-    log R − log π is log Z, a constant, exactly where the policy writes programs in proportion to their reward;
-    each task has its own. Unlike the residual it needs no learned log Z.
+    log R − log π is log Z, a constant, exactly where the policy writes programs in proportion to their
+    reward; each task has its own. Unlike the residual it needs no learned log Z.
 
     Args:
         num_groups: Tasks.

@@ -135,6 +135,8 @@ def _vector(law: Law, parts: list[Distribution]) -> Distribution:
     """Vectors made of univariate parts, whose parameters have an axis along the vector where it varies."""
     allowed = _VECTOR_PARTS.get(law.name, frozenset({Support.REAL}))
     for part in parts:
+        if law.name == "Ordered" and part.name == "Uniform":
+            continue
         if part.support not in allowed or (any(part.ranks) and not part.event_rank):
             wanted = " or ".join(sorted(support.value for support in allowed))
             raise UnsupportedLaw(f"{law.name} of {part.name}, whose support is not {wanted}")

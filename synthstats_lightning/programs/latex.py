@@ -167,7 +167,7 @@ def _call(function: str, arguments: Sequence[str]) -> str:
 
 
 def _name(name: str) -> str:
-    """A name in upright letters; what LaTeX would read as a command is escaped, the rest of Unicode dropped."""
+    """A name in upright letters, with what LaTeX reads as commands escaped and only ASCII kept."""
     plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
     escapes: dict[str, str] = {"\\": "/", "{": "(", "}": ")", "$": "", "~": "-", "^": "", "`": "'", '"': "'"}
     escapes |= {"_": r"\_", "%": r"\%", "#": "", "&": "+"}

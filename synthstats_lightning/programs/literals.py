@@ -25,7 +25,7 @@ SURPRISAL = 12.0
 """Bits of a run of literals in the order of the data beyond which it is no coincidence."""
 TOLERANCE = 1e-6
 """Of a copy, relative to the value and to the spread of the response: `y - 1e-9` is one, too."""
-MAX_LITERALS = 20_000
+MAX_LITERALS = 5_000
 """Most literals that are looked at."""
 
 _NUMBER = re.compile(r"(?<![\w.])(-\s{0,4})?((?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)")
@@ -115,7 +115,11 @@ def _longest_run(
     best = 0
     lengths = np.zeros(len(values) + 1, dtype=np.int64)
     surprisal = np.zeros(len(values) + 1)
-    for number in numbers:
+    near = [value is not None for value in _nearest(numbers, np.unique(values))]
+    for number, matches in zip(numbers, near, strict=True):
+        if not matches:
+            lengths[:], surprisal[:] = 0, 0.0
+            continue
         same = np.abs(values - number) <= allowed
         lengths[1:] = np.where(same, lengths[:-1] + 1, 0)
         surprisal[1:] = np.where(same, surprisal[:-1] + bits, 0.0)

@@ -13,6 +13,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.fields import check_intrinsic, check_matrix, check_total
 from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.programs.laws import VECTORS
+from synthstats_lightning.programs.series import check_volatility
 from synthstats_lightning.programs.shapes import Shape, broadcast
 from synthstats_lightning.programs.vectors import check_vector
 
@@ -84,6 +85,8 @@ def check_parameters(
         check_intrinsic(inputs, read.nodes)
     elif name in ("LKJCorr", "LKJCorrCholesky", "MatrixNormal", "Wishart"):
         check_matrix(law, inputs, read.shapes)
+    elif name == "GARCH11":
+        check_volatility(law["shape"][-1])
     elif name in VECTORS:
         check_vector(law, distribution, inputs, read.nodes, read.shapes)
     for index, parameter in enumerate(distribution.parameters):

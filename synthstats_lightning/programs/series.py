@@ -1,14 +1,17 @@
-"""What validation demands of random walks and autoregressions, of numbers or of vectors."""
+"""What validation demands of random walks, autoregressions and series with a volatility."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from synthstats_lightning.programs.distribution import Distribution
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.shapes import Shape
 
 MAX_ORDER = 12
 """Longest memory of an autoregression."""
+MAX_VOLATILE = 120
+"""Longest series with a volatility: the time of leave-one-out grows with the square of its length."""
 
 
 def check_walk(
@@ -59,3 +62,16 @@ def check_autoregression(length: int, inputs: Sequence[int], shapes: Sequence[Sh
     for index in inputs[3:]:
         if shapes[index][-1] not in (1, order):
             raise ValueError(f"a parameter of {shapes[index][-1]} entries where there are {order}")
+
+
+def check_volatility(length: int) -> None:
+    """A series with a volatility that is not too long to leave out each of its values.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` if it is.
+    """
+    if length > MAX_VOLATILE:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"a GARCH11 series of {length} values, more than {MAX_VOLATILE}: leaving out each takes too long",
+        )

@@ -99,6 +99,8 @@ def _check_ordered(
     """Either the entries are exchangeable, or how likely the order is can be known beforehand."""
     count = law["shape"][-1]
     _check_axes(inputs, shapes, (1, count))
+    if law["components"][0] == "Uniform" and any(nodes[index].op != "constant" for index in inputs):
+        _unsupported("an ordered vector of Uniform entries between bounds that are not constants")
     if all(shapes[index][-1] == 1 for index in inputs) or count == 1:
         return
     if law["components"][0] != "Normal" or any(nodes[index].op != "constant" for index in inputs):

@@ -19,6 +19,7 @@ from synthstats_lightning.sandbox.extraction_composites import (
     random_part,
     without_padding,
 )
+from synthstats_lightning.sandbox.extraction_diffusion import diffusion_path
 from synthstats_lightning.sandbox.extraction_operations import CHECKS, HANDLERS, operation_name
 from synthstats_lightning.sandbox.extraction_scan import unrolled
 from synthstats_lightning.sandbox.extraction_vectors import ordered_part
@@ -164,6 +165,8 @@ class Extraction:
         if variable not in self._model.rvs_to_values:
             name = adapter.distribution_name(variable.owner.op) or adapter.display_name(variable.owner.op)
             unsupported(f"a {name} that is not a variable of the model (made by .dist())")
+        if adapter.is_diffusion(variable) and variable in self._model.free_RVs:
+            return diffusion_path(self, variable)
         part = random_part(self, variable)
         if adapter.is_ordered(self._model, variable):
             part = ordered_part(self, part)
@@ -191,7 +194,8 @@ class Extraction:
     def _deterministics(self, response: Entry) -> dict[str, Entry]:
         """Named derived quantities; what the graph language lacks is left out, for it changes no score."""
         found: dict[str, Entry] = {}
-        for variable in self._model.deterministics:
+        paths = [variable for variable in self._model.free_RVs if adapter.is_diffusion(variable)]
+        for variable in [*paths, *self._model.deterministics]:
             try:
                 entry = self.entry(variable)
             except ProgramFailure as failure:

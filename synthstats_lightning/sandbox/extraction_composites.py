@@ -35,6 +35,10 @@ def random_part(walk: Walk, variable: Any) -> Part:
     Raises:
         ProgramFailure: `UNSUPPORTED` for what the graph language lacks; `BAD_GRAPH` if shapes do not fit.
     """
+    inside = adapter.drawn_inside(variable)
+    if inside is not None:
+        known = {inner: walk.entry(outer) for inner, outer in inside[0]}
+        return random_part(walk.within(known), inside[1])
     composite = adapter.composite(variable)
     if composite is None:
         return _plain(walk, variable)

@@ -68,7 +68,7 @@ def unrolled(walk: Walk, node: Any) -> dict[Any, Entry]:
         _unsupported("a scan of no steps")
     stacked = [walk.builder.apply("stack", *_alike(walk, values), axis=0) for values in [*rows, *collected]]
     results = [*stacked, *carried.values()]
-    _check_size(steps, results, [*constant.values(), *(entry for _, entry in sequences)])
+    check_size(f"a scan of {steps} steps", results, [*constant.values(), *(entry for _, entry in sequences)])
     return dict(zip(loop.outputs, results, strict=True))
 
 
@@ -103,8 +103,17 @@ def _alike(walk: Walk, values: list[Entry]) -> list[Entry]:
     ]
 
 
-def _check_size(steps: int, results: Iterable[Entry], outside: Iterable[Entry]) -> None:
-    """Refuses what validation would: a graph of too many nodes, or too long a chain of them."""
+def check_size(what: str, results: Iterable[Entry], outside: Iterable[Entry]) -> None:
+    """Refuses what validation would: a graph of too many nodes, or too long a chain of them.
+
+    Args:
+        what: What was unrolled, for the message.
+        results: What it gave.
+        outside: What it was made from.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` if there is too much between them.
+    """
     depths: dict[int, int] = {id(entry): 0 for entry in outside}
     pending = list(results)
     while pending:
@@ -118,7 +127,7 @@ def _check_size(steps: int, results: Iterable[Entry], outside: Iterable[Entry]) 
     chain = max(depths.values(), default=0)
     if len(depths) > MAX_NODES or chain > MAX_CHAIN:
         _unsupported(
-            f"a scan of {steps} steps, which unrolls to {len(depths)} nodes in chains of up to {chain}:"
+            f"{what}, which unrolls to {len(depths)} nodes in chains of up to {chain}:"
             f" a graph holds {MAX_NODES}, in chains of up to {MAX_CHAIN}"
         )
 

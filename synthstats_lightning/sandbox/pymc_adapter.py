@@ -11,6 +11,7 @@ from pymc.distributions import transforms
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.scalar.basic import ScalarConstant, ScalarType
+from pytensor.tensor import constant
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT, SliceConstant, SliceType
 
@@ -91,10 +92,16 @@ def composite(variable: Any) -> Composite | None:
 
 def ingredients(variable: Any) -> list[Any]:
     """Every variable that shape, bounds, weights and parameters of a random variable are read from."""
+    inside = drawn_inside(variable)
+    if inside is not None:
+        return [outer for _, outer in inside[0]]
     made_of = composite(variable)
     if made_of is not None:
         parts = [part for component in made_of.components for part in ingredients(component)]
         return [*made_of.own, *parts]
+    if is_diffusion(variable):
+        start, *others, _ = variable.owner.inputs
+        return [*others, variable.owner.op.dt, *ingredients(start)]
     if type(variable.owner.op).__name__ == "GARCH11RV":
         *parameters, start, steps, _ = variable.owner.inputs
         return [*parameters, steps, *ingredients(start)]
@@ -102,6 +109,33 @@ def ingredients(variable: Any) -> list[Any]:
         return []
     size, parameters = random_inputs(variable)
     return parameters if size is None else [size, *parameters]
+
+
+def drawn_inside(variable: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
+    """What a `CustomDist(dist=...)` draws if that is another random variable as it is.
+
+    Returns:
+        Pairs of an inner input and what it stands for, and the inner random variable; `None` for others.
+    """
+    op = variable.owner.op
+    kinds = [kind.__name__ for kind in type(op).__mro__[:2]]
+    if kinds[1] != "CustomSymbolicDistRV" or kinds[0] == "LogitNormal":
+        return None
+    inner = op.inner_outputs[variable.owner.outputs.index(variable)]
+    if inner.owner is None or not is_random(inner.owner.op):
+        return None
+    pairs = zip(op.inner_inputs, variable.owner.inputs, strict=True)
+    return [pair for pair in pairs if hasattr(pair[0].type, "dtype")], inner
+
+
+def is_diffusion(variable: Any) -> bool:
+    """Whether a random variable is the path of a discretised stochastic differential equation."""
+    return type(variable.owner.op).__name__ == "EulerMaruyamaRV"
+
+
+def as_variable(value: Any) -> Any:
+    """A variable, or a number as one."""
+    return value if isinstance(value, Variable) else constant(np.asarray(value, dtype=np.float64))
 
 
 def is_dirac_delta(op: Any) -> bool:
@@ -138,9 +172,9 @@ def display_name(op: Any) -> str:
 _REASONS = {
     "Flat": "an improper prior, under which there is no evidence",
     "HalfFlat": "an improper prior, under which there is no evidence",
-    "CustomDist": "an arbitrary log-density, which nothing keeps normalised",
+    "CustomDist": "an arbitrary log-density or transformation, which nothing keeps normalised",
     "Simulator": "a simulator, which has no density",
-    "EulerMaruyama": "its steps depend on the path itself: scan over normal increments instead",
+    "EulerMaruyama": "its steps depend on the path itself, so only latents of the model may follow it",
 }
 
 

@@ -106,8 +106,9 @@ def _inputs(compiled: Compiled, node: int, ranks: Sequence[int]) -> list[Operand
 
 
 def _unconstrained(parameter: Parameter, draws: Tensor, hyperparameters: Sequence[Tensor]) -> Tensor:
-    if parameter.distribution.coordinates is not None:
-        return parameter.distribution.coordinates.unconstrain(draws)
+    coordinates = parameter.distribution.coordinates
+    if coordinates is not None:
+        return coordinates.unconstrain(draws, *(hyperparameters[index] for index in coordinates.reads))
     if parameter.transform is Transform.STANDARDISED:
         return standardise(parameter, draws, hyperparameters).clamp(-LARGEST, LARGEST)
     if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ UNSCORED_FACTOR = 3.0
 """Upper end of how much of the probability lies on data sets without a score, over their share of draws."""
 MOST_UNSCORED = 0.05
 """Share of data sets without a score beyond which an audit decides nothing."""
+MOST_SECONDS = 3.0
+"""Limit of one data set: those far from all simulated ones are hard to score and hold next to nothing."""
 ROUNDING_ERROR = 1e-6
 """Of sums in floating point: added to the interval."""
 
@@ -59,6 +61,7 @@ class Audit:
         largest_evidence: Largest log evidence of one of them, in nats.
         unscored: Data sets that no estimator could score. The mass leaves them out (a program has nothing
             from a data set on which it fails) and the upper end adds what they may hold.
+        unscored_share: Share of the program's simulated data sets that these stand for.
         message: Why the first of these has no score.
     """
 
@@ -72,6 +75,7 @@ class Audit:
     data_sets: int
     largest_evidence: float
     unscored: int = 0
+    unscored_share: float = 0.0
     message: str = ""
 
     @property
@@ -79,7 +83,7 @@ class Audit:
         """`"honest"`, `"mass above 1"`, `"mass below 1"`, or `"inconclusive"` where many lack a score."""
         if self.lower > 1.0:
             return "mass above 1"
-        if self.unscored > MOST_UNSCORED * self.data_sets:
+        if self.unscored_share > MOST_UNSCORED:
             return "inconclusive"
         return "honest" if self.upper >= 1.0 else "mass below 1"
 
@@ -110,7 +114,7 @@ def audit_graph(
         rounding: Of the task's response, if it records one.
         data_sets: About how many to score; every one of them if there are no more.
         level: Confidence of the interval, such that many audits rarely have one that misses 1 by chance.
-        settings: Of the engine.
+        settings: Of the engine; each data set has its time limit, at most `MOST_SECONDS`.
 
     Raises:
         ProgramFailure: `UNSUPPORTED` as from scoring; `NON_FINITE` if the prior yields no data.
@@ -125,7 +129,9 @@ def audit_graph(
     rows = graph_rows if rows is None else rows
     if not 1 <= rows <= graph_rows:
         raise ValueError(f"rows must be from 1 to {graph_rows}, got {rows}")
-    evidence = _Evidence(canonical, covariates, rows, rounding, settings or EngineSettings())
+    settings = settings or EngineSettings()
+    settings = replace(settings, time_limit=min(settings.time_limit, MOST_SECONDS))
+    evidence = _Evidence(canonical, covariates, rows, rounding, settings)
     generator = np.random.default_rng(graph_seed(canonical.to_json(), "audit"))
     pilot = _simulate(evidence.density(np.zeros(rows)), generator)[:, :rows]
     spacing = 1.0 if evidence.discrete else rounding
@@ -141,7 +147,7 @@ def audit_graph(
     return Audit(
         total_mass=total.mass,
         lower=max(total.mass - half, 0.0),
-        upper=total.mass + half + total.missed,
+        upper=total.mass + half + UNSCORED_FACTOR * total.unscored + total.unseen,
         level=level,
         method="importance" if total.degrees else "sum",
         rows=rows,
@@ -149,17 +155,27 @@ def audit_graph(
         data_sets=len(evidence.known),
         largest_evidence=max((score.log_evidence for score in evidence.known.values()), default=-math.inf),
         unscored=evidence.unscored,
+        unscored_share=total.unscored,
         message=evidence.message,
     )
 
 
 class _Total(NamedTuple):
-    """An estimated integral, a sum if without degrees of freedom; `missed` bounds what it left out."""
+    """An estimated integral.
+
+    Attributes:
+        mass: The estimate.
+        variance: Of it.
+        degrees: Degrees of freedom of the variance; 0 for a sum, whose terms' errors are known.
+        unscored: Share of the simulated data sets that those without a score stand for.
+        unseen: Bound of the probability of values that were left out for want of simulated ones.
+    """
 
     mass: float
     variance: float
     degrees: float = 0.0
-    missed: float = 0.0
+    unscored: float = 0.0
+    unseen: float = 0.0
 
 
 class _Scored(NamedTuple):
@@ -261,7 +277,8 @@ def _sum(evidence: _Evidence, grid: Float[np.ndarray, "grid rows"]) -> _Total:
     scores = [evidence(response) for response in grid]
     mass = [math.exp(score.log_evidence) for score in scores]
     errors = [p * score.standard_error for p, score in zip(mass, scores, strict=True)]
-    return _Total(math.fsum(mass), math.fsum(error**2 for error in errors))
+    unscored = sum(score.failed for score in scores) / len(scores)
+    return _Total(math.fsum(mass), math.fsum(error**2 for error in errors), unscored=unscored)
 
 
 def _integrate(
@@ -311,8 +328,8 @@ def _integrate(
     # Welch and Satterthwaite: every cell has one degree of freedom
     degrees = variance**2 / max(math.fsum(v**2 for v in variances), 1e-300) if variance else 1.0
     # a simulated data set without a score stands for as much probability as any other
-    missed = UNSCORED_FACTOR * failed / (2 * inner) * len(pilot) / PILOT_DRAWS
-    return _Total(math.fsum(estimates), variance, max(degrees, 1.0), missed)
+    unscored = failed / (2 * inner) * len(pilot) / PILOT_DRAWS
+    return _Total(math.fsum(estimates), variance, max(degrees, 1.0), unscored)
 
 
 def _integrate_with_atoms(
@@ -326,7 +343,7 @@ def _integrate_with_atoms(
     if not any(len(found) for found in atoms):
         return _integrate(evidence, pilot, None, data_sets, generator)
     totals = []
-    missed = 0.0
+    unseen = 0.0
     for pattern in itertools.product(*([math.nan, *found] for found in atoms)):
         fixed = np.array(pattern)
         free = np.isnan(fixed)
@@ -338,8 +355,7 @@ def _integrate_with_atoms(
         if not free.any():
             score = evidence(fixed)
             mass = math.exp(score.log_evidence)
-            missing = UNSCORED_FACTOR * share if score.failed else 0.0
-            totals.append(_Total(mass, (mass * score.standard_error) ** 2, missed=missing))
+            totals.append(_Total(mass, (mass * score.standard_error) ** 2, unscored=share * score.failed))
         elif members.sum() >= 4 * 2 ** int(free.sum()):
             budget = max(8, round(data_sets * share))
             totals.append(
@@ -348,12 +364,17 @@ def _integrate_with_atoms(
                 )
             )
         else:
-            missed += (float(members.sum()) + 8.0) / len(pilot)
+            unseen += (float(members.sum()) + 8.0) / len(pilot)
     variance = math.fsum(total.variance for total in totals)
     parts = math.fsum(total.variance**2 / total.degrees for total in totals if total.degrees)
     degrees = variance**2 / parts if parts else math.inf
-    missed += math.fsum(total.missed for total in totals)
-    return _Total(math.fsum(total.mass for total in totals), variance, max(degrees, 1.0), missed)
+    return _Total(
+        mass=math.fsum(total.mass for total in totals),
+        variance=variance,
+        degrees=max(degrees, 1.0),
+        unscored=math.fsum(total.unscored for total in totals),
+        unseen=unseen,
+    )
 
 
 def _atoms(column: Float[np.ndarray, " draws"]) -> Float[np.ndarray, " atoms"]:

@@ -314,8 +314,9 @@ def _steps(
 def _interval_steps(
     dependent: Dependent, inputs: Sequence[int], constants: Sequence[Tensor | None]
 ) -> list[Step]:
-    if dependent.parameter.transform is Transform.VECTOR:
-        inputs = ()
+    coordinates = dependent.parameter.distribution.coordinates
+    if coordinates is not None:
+        inputs = [inputs[index] for index in coordinates.reads]
     known = [None, *(constants[i] for i in inputs)]
     slots = (dependent.slot, *(i for i in inputs if constants[i] is None))
     parameter = dependent.parameter

@@ -189,11 +189,27 @@ class Density:
         found = labels.marginals(values, theta.shape[0], given)
         return Marginals(_no_nan(found.given), _no_nan(found.changed))
 
-    def _subsets(self, theta: Tensor, given: Tensor) -> Marginals:
+    def log_likelihood_given(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
+    ) -> Float[Tensor, " particles"]:
+        """Log-likelihood of some rows together, as in `marginals`.
+
+        Args:
+            theta: Unconstrained parameters.
+            given: Which rows count.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        if self._compiled.response_term.distribution.event_rank:
+            return self._subsets(self._checked(theta), given, alone=True).given
+        return self.marginals(theta, given).given
+
+    def _subsets(self, theta: Tensor, given: Tensor, alone: bool = False) -> Marginals:
         """Parts of a response that is one draw of a multivariate distribution."""
         values, _, _ = self._start(theta)
         self._run(self._compiled.likelihood_steps, values)
-        found = self._compiled.response_term.subsets(values, given)
+        found = self._compiled.response_term.subsets(values, given, alone)
         particles = theta.shape[0]
         total = found.given.expand(particles)
         return Marginals(_no_nan(total), _no_nan(found.changed.expand(particles, -1)))

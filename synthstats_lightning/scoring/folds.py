@@ -18,7 +18,7 @@ from synthstats_lightning.scoring.mixture import (
     combine,
     refine_mixture,
 )
-from synthstats_lightning.scoring.nearby_folds import FoldSample, nearby_folds
+from synthstats_lightning.scoring.nearby_folds import FoldSample, nearby_folds, within_reach
 from synthstats_lightning.scoring.optimise import Optimum, distinct, maximise
 from synthstats_lightning.scoring.particles import (
     Particles,
@@ -39,6 +39,7 @@ from synthstats_lightning.scoring.target import (
     Target,
     evaluate,
     finite_or_minus_infinity,
+    own_densities,
     pointwise,
 )
 
@@ -96,13 +97,13 @@ def exact_loo(
     """
     samples = nearby_folds(target, particles, search, rows, settings, generator, deadline)
     far = [index for index, sample in enumerate(samples) if sample is None]
-    if far:
+    if far and within_reach(target, particles):
         found = importance_folds(target, search, rows[far], settings, generator, deadline)
         samples = [found.pop(0) if sample is None else sample for sample in samples]
     density = torch.full((len(rows),), torch.nan, dtype=torch.float64)
     variance = torch.zeros_like(density)
     influence = torch.zeros(len(particles.theta), len(rows), dtype=torch.float64)
-    own = pointwise(target, particles.theta, particles.log_likelihood).own[:, rows]
+    own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
     excluding = excluding_rows(target, search.pilot)[rows]
     for index, sample in enumerate(samples):
         if sample is not None:

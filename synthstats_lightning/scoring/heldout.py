@@ -79,8 +79,9 @@ def held_out_density(
     """
     given = torch.ones(target.num_observations, dtype=torch.bool)
     given[rows] = False
-    count = settings.importance_draws // 2
-    near = nearby_posterior(target, particles, search, given, count, settings, generator, deadline)
+    near = nearby_posterior(
+        target, particles, search, given, settings.fold_draws, settings, generator, deadline
+    )
     if near is None:
         whole, train = target, GivenRows(target, given)
         found = estimate_posterior(train, settings, generator, deadline).particles

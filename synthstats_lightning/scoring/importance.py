@@ -31,6 +31,8 @@ PATIENCE = 3
 """Rounds without a better effective sample size after which a passable proposal is adapted no more."""
 DRAWS_PER_DIMENSION = 80
 """Fewest draws of a round of adaptation for each dimension: a covariance has to be learned."""
+MOST_DRAWS = 1600
+"""Where that ends: models of more dimensions are seldom importance sampled."""
 
 
 class Draws(NamedTuple):
@@ -81,7 +83,7 @@ def adapt(
 ) -> Proposal:
     """Adapts a proposal by rounds of fresh draws until its effective sample size is good or stops growing."""
     best, stale = 0.0, 0
-    count = max(settings.adaptation_draws, DRAWS_PER_DIMENSION * target.dimension)
+    count = max(settings.adaptation_draws, min(DRAWS_PER_DIMENSION * target.dimension, MOST_DRAWS))
     for index in range(settings.adaptation_rounds):
         deadline.check("importance sampling")
         draws = draw(target, proposal, count, generator)

@@ -13,6 +13,8 @@ MAX_TERMS = 4_000
 CHECK_EVERY = 8
 """Terms between looks at whether the rest matters."""
 PRECISION = 1e-16
+CONVERGED = 1e-15
+"""How near to 1 the last factor of a continued fraction must be: less than rounding may never be reached."""
 TINY = 1e-300
 
 
@@ -84,7 +86,7 @@ def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
         c = _nonzero(b + numerator / c)
         step = c * d
         total = total * step
-        if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= 4 * PRECISION).all()):
+        if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= CONVERGED).all()):
             break
     return total
 
@@ -103,7 +105,7 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         c = _nonzero(1.0 + odd / c)
         step = c * d
         total = total * step
-        if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= 4 * PRECISION).all()):
+        if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= CONVERGED).all()):
             break
     return total
 

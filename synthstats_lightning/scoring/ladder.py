@@ -18,6 +18,9 @@ from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.smc import bridge, pool
 from synthstats_lightning.scoring.target import Standardisable, Target, evaluate
 
+SELECTED_K = 0.4
+"""Above this Pareto k, draws that pass the check are those that missed the largest weights, and are biased
+for it: others take their place."""
 BRIDGE_PRIOR_FRACTION = 0.5
 """Share of the prior where SMC starts: the modes of a model that importance sampling fails on may mislead."""
 BRIDGE_COMPONENTS = 4
@@ -83,6 +86,8 @@ def estimate_posterior(
             draws = draw(target, proposal, settings.importance_draws, generator)
             particles = weigh(draws)
             if acceptable(particles, settings):
+                if particles.pareto_k > SELECTED_K:
+                    particles = weigh(draw(target, proposal, settings.importance_draws, generator))
                 return Posterior(particles, Search(pilot, proposal), target)
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break

@@ -241,10 +241,10 @@ def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]
     Args:
         parameter: The parameter.
         u: Its unconstrained values.
-        hyperparameters: Of its distribution.
+        hyperparameters: Of its distribution; only those that its coordinates read, if it has any.
     """
     if parameter.distribution.coordinates is not None:
-        x, log_jacobian = parameter.distribution.coordinates.constrain(u)
+        x, log_jacobian = parameter.distribution.coordinates.constrain(u, *hyperparameters)
         return x.reshape(x.shape[0], *pad(parameter.shape, u.ndim - 1)), log_jacobian
     if parameter.anchor is not None:
         location, scale, log_scale = _standardising(parameter, hyperparameters)

@@ -13,6 +13,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.folds import exact_loo, excluding_rows
 from synthstats_lightning.scoring.importance import draw, weigh
 from synthstats_lightning.scoring.ladder import Search
+from synthstats_lightning.scoring.nearby_folds import within_reach
 from synthstats_lightning.scoring.particles import (
     Particles,
 )
@@ -25,8 +26,8 @@ FOLD_CHUNK = 16
 
 MAX_FOLD_DRAWS = 200_000
 """Most draws of all refits of the repetition together."""
-NOISY_K = 0.4
-"""Largest Pareto k at which the importance sampler's own draws do; above it as many again are drawn."""
+COMFORT = 0.7
+"""Where the standard error of elpd is too large, draws are added until it is this much of its limit."""
 
 
 class LooResult(NamedTuple):
@@ -36,13 +37,11 @@ class LooResult(NamedTuple):
         loo: Pointwise densities, refits included, and Pareto k and draws' influence before them.
         refitted: Number of observations that were refitted.
         mcse: Monte-Carlo standard error of the sum over observations, in nats.
-        fold_variance: What the refits' own draws contribute to its square; the rest is the posterior's.
     """
 
     loo: Loo
     refitted: int
     mcse: float
-    fold_variance: float = 0.0
 
 
 def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "particles rows"]:
@@ -85,27 +84,35 @@ def leave_one_out(
     Raises:
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
-    loo = _smoothed(target, particles, first_row)
-    if particles.log_proposal is not None and float(loo.pareto_k.max()) > NOISY_K:
-        particles = _enlarged(target, particles, search, 1, settings, generator, deadline)
-        loo = _smoothed(target, particles, first_row)
+    loo = _by_reweighting(target, particles, first_row)
+    # rows that will be refitted need no more draws here
+    kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
+    mcse = math.sqrt(float(kept.sum(1).square().sum()))
+    if particles.log_proposal is not None and mcse > settings.max_elpd_se:
+        batches = (_growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
+        particles = _enlarged(target, particles, search, batches, settings, generator, deadline)
+        loo = _by_reweighting(target, particles, first_row)
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
-    missing = (result.mcse / settings.max_elpd_se) ** 2
-    if particles.log_proposal is None and result.mcse**2 - result.fold_variance > settings.max_elpd_se**2:
-        # annealed particles stay as many as they are, and larger refits do not make up for them
-        return result
-    if missing > 1.0 and math.isfinite(missing):
-        affordable = MAX_FOLD_DRAWS // (settings.fold_draws * max(result.refitted, 1))
-        growth = max(1, min(math.ceil(missing), settings.loo_growth, affordable))
-        if growth == 1:
-            return result
-        if particles.log_proposal is not None:
-            batches = (growth - 1) * len(particles.theta) // settings.importance_draws
-            particles = _enlarged(target, particles, search, batches, settings, generator, deadline)
-            loo = _smoothed(target, particles, first_row)
-        larger = replace(settings, fold_draws=growth * settings.fold_draws)
-        result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
+    noisy = settings.max_elpd_se < result.mcse < math.inf
+    if result.refitted and noisy and within_reach(target, particles):
+        affordable = MAX_FOLD_DRAWS // (settings.fold_draws * result.refitted)
+        times = min(_growth(result.mcse, settings), affordable)
+        if times > 1:
+            larger = replace(settings, fold_draws=times * settings.fold_draws)
+            result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
     return result
+
+
+def _largest_k(particles: Particles, settings: EngineSettings) -> float:
+    """Rows of larger Pareto k are refitted."""
+    return min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
+
+
+def _growth(mcse: float, settings: EngineSettings) -> int:
+    """How many times as many draws bring a standard error well below its limit."""
+    if not math.isfinite(mcse):
+        return settings.loo_growth
+    return min(math.ceil((mcse / (COMFORT * settings.max_elpd_se)) ** 2), settings.loo_growth)
 
 
 def _enlarged(
@@ -136,8 +143,7 @@ def _refitted(
     first_row: int,
 ) -> LooResult:
     """Leave-one-out with exact refits of the rows where smoothing fails or is noisy."""
-    limit = min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
-    usable = (loo.pareto_k <= limit) & loo.pointwise.isfinite()
+    usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
     if loo.mcse > settings.max_elpd_se:
         usable &= loo.influence.square().sum(0).sqrt() <= settings.refit_se
     if particles.log_proposal is None:
@@ -152,13 +158,15 @@ def _refitted(
         pointwise[chunk - first_row] = folds.density
         influence[:, chunk - first_row] = folds.influence
         variance += float(folds.variance.sum())
-    total = variance + float(influence.sum(1).square().sum())
-    return LooResult(loo._replace(pointwise=pointwise), len(rows), math.sqrt(total), variance)
+    variance += float(influence.sum(1).square().sum())
+    return LooResult(loo._replace(pointwise=pointwise), len(rows), math.sqrt(variance))
 
 
-def _smoothed(target: Target, particles: Particles, first_row: int) -> Loo:
+def _by_reweighting(target: Target, particles: Particles, first_row: int) -> Loo:
     rows = pointwise(target, particles.theta, particles.log_likelihood)
-    return psis_loo(rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:])
+    ratios = log_fold_ratios(particles, rows)[:, first_row:]
+    # the prior's share of the proposal bounds its weights, so that only annealed draws need smoothing
+    return psis_loo(rows.own[:, first_row:], ratios, smooth=particles.log_proposal is None)
 
 
 def _joined(first: Particles, second: Particles) -> Particles:

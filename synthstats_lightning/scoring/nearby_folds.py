@@ -28,7 +28,7 @@ from synthstats_lightning.scoring.target import (
     Standardisable,
     Target,
     evaluate,
-    pointwise,
+    own_densities,
 )
 
 WIDENING = 2.0
@@ -37,9 +37,7 @@ WIDE_SHARE = 0.25
 """Share of these components."""
 FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
-HOPELESS = 3
-"""If so many folds fail, and none has passed, the others are not tried: the proposal does not fit at all."""
-MIN_ESS_FRACTION = 0.15
+MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
 
 
@@ -72,6 +70,18 @@ class Nearby(NamedTuple):
     particles: Particles
 
 
+def within_reach(target: Target, particles: Particles) -> bool:
+    """Whether a proposal may fit folds: one fitted the posterior, or the coordinates change with the fold.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Its posterior.
+    """
+    if particles.log_proposal is not None:
+        return True
+    return isinstance(target, Standardisable) and len(target.funnels) > 0
+
+
 def nearby_posterior(
     target: Target,
     particles: Particles,
@@ -98,7 +108,7 @@ def nearby_posterior(
         The posterior; `None` where the sampler fails its check.
     """
     full = search.proposal.mixture
-    if full is None:
+    if full is None or not within_reach(target, particles):
         return None
     whole = target
     if isinstance(target, Standardisable) and target.funnels:
@@ -152,9 +162,6 @@ def nearby_folds(
     """
     found: list[FoldSample | None] = []
     for row in rows.tolist():
-        if len(found) >= HOPELESS and all(each is None for each in found):
-            found.append(None)
-            continue
         given = torch.arange(target.num_observations) != row
         near = nearby_posterior(
             target, particles, search, given, settings.fold_draws, settings, generator, deadline
@@ -164,6 +171,6 @@ def nearby_folds(
             continue
         with torch.no_grad():
             likelihood = evaluate(near.whole, near.particles.theta).log_likelihood
-            own = pointwise(near.whole, near.particles.theta, likelihood).own[:, row]
+            own = own_densities(near.whole, near.particles.theta, likelihood)[:, row]
         found.append(FoldSample(near.particles.log_weight.log_softmax(0), own))
     return found

@@ -143,7 +143,10 @@ class Loo(NamedTuple):
 
 
 def psis_loo(
-    log_likelihood: Float[Tensor, "draws rows"], log_ratio: Float[Tensor, "draws rows"] | None = None
+    log_likelihood: Float[Tensor, "draws rows"],
+    log_ratio: Float[Tensor, "draws rows"] | None = None,
+    *,
+    smooth: bool = True,
 ) -> Loo:
     """PSIS leave-one-out (Vehtari, Gelman and Gabry 2017, arXiv 1507.04544, equation 10).
 
@@ -151,9 +154,13 @@ def psis_loo(
         log_likelihood: Pointwise log-likelihood of the draws.
         log_ratio: Log importance ratios towards each leave-one-out posterior; `-log_likelihood`, right for
             equally weighted posterior draws, by default.
+        smooth: Whether the largest ratios are smoothed. Where ratios have a part that all rows share, such as
+            weights of a proposal, smoothing errs in one direction for all of them, and the errors add up.
     """
-    smoothed = psis(-log_likelihood if log_ratio is None else log_ratio)
-    weight = smoothed.log_weight.exp()
-    pointwise = (smoothed.log_weight + log_likelihood).logsumexp(0)
+    ratio = -log_likelihood if log_ratio is None else log_ratio
+    smoothed = psis(ratio)
+    log_weight = smoothed.log_weight if smooth else ratio - ratio.logsumexp(0)
+    weight = log_weight.exp()
+    pointwise = (log_weight + log_likelihood).logsumexp(0)
     influence = (weight * torch.expm1(log_likelihood - pointwise)).nan_to_num(nan=0.0)
     return Loo(pointwise, smoothed.pareto_k, influence, 1.0 / weight.square().sum(0))

@@ -50,8 +50,9 @@ class Reward:
         floor: Smallest score term of a valid program, in nats, at most 0.
         log_reward_failure: Score term of every failed program, in nats, below `floor`.
         score: Which score counts: `"evidence"`, `"elpd"` or `"heldout_lpd"`.
-        format_weight: Loss of a failed program, in nats, 0 or more, times the share of the five stages that it
-            did not pass (ending, parsing, running, being a model, having a score): near misses are worth more.
+        format_weight: Loss of a failed program, in nats, 0 or more, times the share of the five stages that
+            it did not pass (ending, parsing, running, being a model, having a score): near misses are worth
+            more.
         length_weight: Loss for each token of a valid program, in nats, 0 or more: a geometric prior of the
             length.
         parameter_weight: Loss for each unconstrained parameter of a valid program, in nats, 0 or more. The

@@ -84,7 +84,7 @@ class EngineSettings:
     refit_pareto_k: float = 0.6
     refit_se: float = 0.02
     max_elpd_se: float = 0.08
-    loo_growth: int = 4
+    loo_growth: int = 8
     fold_draws: int = 1000
     fold_attempts: int = 8
     heldout_fraction: float = 0.2

@@ -37,8 +37,8 @@ class ScoreStore:
 
     It is safe under several processes: an SQLite database in write-ahead mode, where readers never wait and
     writers take turns. Values are JSON. A score is deterministic, so that two processes that compute one at
-    once write the same value, and the first one counts. The file belongs on a local disk: SQLite's locks do not
-    hold on most network file systems.
+    once write the same value, and the first one counts. The file belongs on a local disk: SQLite's locks do
+    not hold on most network file systems.
 
     Failures that the machine may be to blame for (time, memory, a killed process) are not kept.
 

@@ -80,6 +80,17 @@ class Coupled(Target, Protocol):
 
 
 @runtime_checkable
+class Partial(Coupled, Protocol):
+    """One that has the density of some rows for less than `marginals` takes."""
+
+    def log_likelihood_given(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
+    ) -> Float[Tensor, " particles"]:
+        """Log-likelihood of some rows together."""
+        ...
+
+
+@runtime_checkable
 class Standardisable(Target, Protocol):
     """A target that has the same model in other coordinates, see `scoring.standardise`."""
 
@@ -138,9 +149,18 @@ def log_likelihood_of(
         theta: Unconstrained parameters.
         given: Which rows count.
     """
+    if isinstance(target, Partial) and target.coupled:
+        return target.log_likelihood_given(theta, given)
     if is_coupled(target):
         return target.marginals(theta, given).given
     return target.log_likelihood(theta)[:, given].sum(-1)
+
+
+def own_densities(
+    target: Target, theta: Float[Tensor, "particles dim"], log_likelihood: Float[Tensor, "particles rows"]
+) -> Float[Tensor, "particles rows"]:
+    """Log density of each row given all others; see `pointwise`."""
+    return pointwise(target, theta, log_likelihood).own if is_coupled(target) else log_likelihood
 
 
 def is_coupled(target: Target) -> TypeGuard[Coupled]:
@@ -152,6 +172,9 @@ def leave_one_out_sums(
     log_likelihood: Float[Tensor, "particles rows"],
 ) -> Float[Tensor, "particles rows"]:
     """Log-likelihood of all rows but each one, right also where single rows are impossible (-inf)."""
+    total = log_likelihood.sum(-1, keepdim=True)
+    if bool(total.isfinite().all()):
+        return total - log_likelihood
     possible = log_likelihood.isfinite()
     finite = torch.where(possible, log_likelihood, 0.0)
     others = finite.sum(-1, keepdim=True) - finite
@@ -178,7 +201,7 @@ class Evaluation(NamedTuple):
 
 def finite_or_minus_infinity(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """NaN and +inf become -inf: a density that is undefined or unbounded at a point gets no mass there."""
-    return torch.where(values.isfinite(), values, -torch.inf)
+    return values.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
 
 
 def evaluate(target: Target, theta: Float[Tensor, "particles dim"]) -> Evaluation:

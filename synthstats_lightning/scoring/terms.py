@@ -162,17 +162,22 @@ class Term:
             result = torch.where(inside, result, -math.inf)
         return result
 
-    def subsets(self, values: Sequence[Tensor | None], given: Tensor) -> Subsets:
+    def subsets(self, values: Sequence[Tensor | None], given: Tensor, alone: bool = False) -> Subsets:
         """Log-densities of some entries of a constant vector; -inf where parameters are not allowed.
 
         Args:
             values: Slots of the evaluation.
             given: Which entries are given.
+            alone: Whether nothing but their own density is needed.
         """
         if self.value is None or self.distribution.subsets is None:
             raise RuntimeError(f"{self.distribution.name} has no densities of parts of a draw")
         parameters, allowed = self.allowed_parameters(values)
-        found = self.distribution.subsets(self.value, given, *parameters)
+        if alone and self.distribution.part is not None:
+            total = self.distribution.part(self.value, given, *parameters)
+            found = Subsets(total, total.new_full((len(total), len(given)), torch.nan))
+        else:
+            found = self.distribution.subsets(self.value, given, *parameters)
         if self.forbidden is not None:
             allowed = ~self.forbidden if allowed is None else allowed & ~self.forbidden
         if allowed is None:

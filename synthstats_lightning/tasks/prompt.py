@@ -31,9 +31,10 @@ def number(value: float) -> str:
 
 
 def column_line(column: Column) -> str:
-    """One column in one line: name, kind, range and unit."""
+    """One column in one line: name, kind, range and unit, and how it was rounded if that is known."""
     unit = f" {column.unit}" if column.unit else ""
-    return f"{column.name}: {column.kind}, {number(column.low)} to {number(column.high)}{unit}"
+    rounding = "" if column.rounding is None else f", to the nearest {number(column.rounding)}"
+    return f"{column.name}: {column.kind}, {number(column.low)} to {number(column.high)}{unit}{rounding}"
 
 
 def render_request(

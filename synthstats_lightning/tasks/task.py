@@ -32,6 +32,7 @@ class Column:
         low: Smallest value.
         high: Largest value.
         unit: Unit as text, or empty.
+        rounding: Spacing of the recorded values, if the task gives it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Column:
     low: float
     high: float
     unit: str = ""
+    rounding: float | None = None
 
 
 def column_kind(values: Array) -> str:
@@ -178,7 +180,14 @@ class Task:
         kinds = {key: column_kind(values) for key, values in self.data.items()}
         kinds[self.response] = self.response_kind
         return {
-            key: Column(key, kinds[key], float(values.min()), float(values.max()), self.units.get(key, ""))
+            key: Column(
+                key,
+                kinds[key],
+                float(values.min()),
+                float(values.max()),
+                self.units.get(key, ""),
+                self.rounding if key == self.response else None,
+            )
             for key, values in self.data.items()
         }
 

@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from synthstats_lightning.confinement.confiner import LAYERS
 from synthstats_lightning.confinement.filters import Rule, assemble
 from synthstats_lightning.confinement.privileges import no_new_privileges, set_dumpable
 from synthstats_lightning.confinement.system_calls import ARCHITECTURES, machine, system_call, system_calls
+from tests.sandbox.observe import gone
 
 USER = 1_900_000_000 if os.geteuid() == 0 else None
 
@@ -146,31 +148,28 @@ def test_the_parent_check(strict: Confiner) -> None:
 
 def test_not_dumpable_and_dies_with_its_parent() -> None:
     code = (
-        "import os, sys, time\n"
+        "import os, time\n"
         "from synthstats_lightning.confinement import Confiner\n"
         "confiner = Confiner('strict')\n"
         "parent = os.getpid()\n"
+        "reader, writer = os.pipe()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    confiner.apply(None, parent, confiner.ruleset)\n"
-        "    print('confined', flush=True)\n"
+        "    os.write(writer, b'confined')\n"
         "    time.sleep(60)\n"
+        "assert os.read(reader, 99) == b'confined'\n"
         "print(child, flush=True)\n"
         "time.sleep(60)\n"
     )
     root = str(Path(__file__).parents[2])
-    with subprocess.Popen(
-        [os.sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root
-    ) as process:
-        lines = {process.stdout.readline().strip(), process.stdout.readline().strip()}
-        (child,) = lines - {"confined"}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        child = int(process.stdout.readline())
         # what belongs to a process that is not dumpable belongs to root
         assert Path(f"/proc/{child}/environ").stat().st_uid == 0
         process.kill()
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert gone(child)
 
 
 def _without_landlock() -> None:

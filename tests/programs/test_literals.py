@@ -68,7 +68,7 @@ def test_constants_of_a_graph_are_read():
 
 
 def test_hostile_text_is_read_in_reasonable_time():
-    assert len(source_literals("1." * 50_000)) <= 20_000
+    assert len(source_literals("1." * 50_000)) <= 5_000
     assert source_literals("-" * 50_000 + "1") == [-1.0]
     assert source_literals("9" * 400) == [float("inf")]
     assert copies("1" * 400 + " 1_" * 1000) == 0

@@ -90,3 +90,19 @@ def test_wrong_arguments_say_what_is_allowed():
 def test_settings_are_checked(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ReferenceSettings(**wrong)
+
+
+@pytest.mark.slow
+def test_the_command_line_takes_a_reference(tmp_path, capsys):
+    from synthstats_lightning.score_command import run_score
+
+    program = tmp_path / "program.py"
+    program.write_text(
+        "with pm.Model() as model:\n"
+        "    a = pm.Normal('a', 2, 1)\n"
+        "    s = pm.HalfNormal('s', 1)\n"
+        "    pm.Normal('obs', a, s, observed=length)\n"
+    )
+    score = run_score([str(program), "--task", "dugongs", "--reference", "nutpie"])
+    assert score.estimator == "nuts-nutpie"
+    assert "nuts-nutpie" in capsys.readouterr().out

@@ -298,7 +298,7 @@ REFUSED = {
         FailureCategory.UNSUPPORTED,
         "a point mass beside a density",
     ),
-    "Wishart": ("pm.Wishart('p', 4, np.eye(2))", FailureCategory.UNSUPPORTED, "Wishart"),
+    "improper": ("pm.Flat('p')", FailureCategory.UNSUPPORTED, "an improper prior"),
     "walk of exponentials": (
         "pm.RandomWalk('p', init_dist=pm.Normal.dist(), innovation_dist=pm.Exponential.dist(1.0), steps=3)",
         FailureCategory.UNSUPPORTED,

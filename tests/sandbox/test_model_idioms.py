@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from synthstats_lightning.programs.canonical import canonical_hash
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.validation import parse_graph
-from tests.sandbox.in_process import model_and_graph
+from tests.sandbox.in_process import evaluate, model_and_graph, random_draws
 
 from tests.sandbox.conftest import COVARIATES, SCHEMA  # isort: skip
 
@@ -90,6 +91,14 @@ two = pm.gp.Marginal(cov_func=pm.gp.cov.Periodic(1, period=2.0, ls=1.0))
 """,
         ["HalfNormal", "HalfNormal"],
     ),
+    "a distribution by another name": (
+        """
+mu = pm.Normal("mu", 0, 1)
+a = pm.CustomDist("a", mu, 2.0, dist=lambda m, s, size: pm.Laplace.dist(m + 1, s, size=size), shape=3)
+pm.Normal("obs", a[site], 1, observed=length)
+""",
+        ["Normal", "Laplace"],
+    ),
     "a nested model": (
         """
 a = pm.Normal("a", 0, 1)
@@ -125,10 +134,10 @@ process.marginal_likelihood("obs", X=age[:, None], Xu=age[::2, None], y=length, 
 """,
         "pm.Potential|observes nothing",
     ),
-    "a diffusion": (
+    "a diffusion as the response": (
         """
-a = pm.EulerMaruyama("a", 0.1, lambda x, k: (-k * x, 1.0), (0.5,), init_dist=pm.Normal.dist(0, 1), shape=9)
-pm.Normal("obs", a, 1, observed=length)
+start = pm.Normal.dist(0, 1)
+pm.EulerMaruyama("obs", 0.1, lambda x, k: (-k * x, 1.0), (0.5,), init_dist=start, observed=length)
 """,
         "distribution EulerMaruyama: its steps depend on the path itself",
     ),
@@ -149,6 +158,31 @@ def test_idioms_outside_the_language_say_why(name: str) -> None:
     with pytest.raises(ProgramFailure, match=reason) as failure:
         graph_of(body)
     assert failure.value.category == FailureCategory.UNSUPPORTED
+
+
+DIFFUSION = """
+k = pm.HalfNormal("k", 1)
+a = pm.EulerMaruyama("a", 0.1, lambda x, k, s: (-k * x, s * pt.exp(-x**2)), (k, 0.7),
+                     init_dist=pm.Normal.dist(0.5, 2.0), shape=9)
+pm.Normal("obs", a, 1, observed=length)
+"""
+
+
+def test_a_latent_diffusion_is_its_start_and_its_increments() -> None:
+    """Path and densities against the recursion of PyMC's density in NumPy."""
+    graph = graph_of(DIFFUSION)
+    shapes = {node["name"]: node["shape"] for node in graph["nodes"] if node["op"] == "random"}
+    assert shapes == {"k": [], "a[start]": [], "a[increments]": [8], "obs": [9]}
+    draws = random_draws(graph, seed=3)
+    values = evaluate(graph, draws, COVARIATES)
+    path = [float(draws["a[start]"])]
+    for z in draws["a[increments]"]:
+        x = path[-1]
+        path.append(x - 0.1 * draws["k"] * x + np.sqrt(0.1) * 0.7 * np.exp(-(x**2)) * z)
+    derived = dict(graph["deterministics"])
+    np.testing.assert_allclose(np.asarray(values[derived["a"]]), path, rtol=1e-6)
+    start = next(node for node in graph["nodes"] if node.get("name") == "a[start]")
+    assert [float(np.asarray(values[i])) for i in start["inputs"]] == [0.5, 2.0]
 
 
 SCAN = """

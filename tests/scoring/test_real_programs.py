@@ -18,19 +18,23 @@ from synthstats_lightning.sandbox import Sandbox
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "scoring_real.py"
 FAST = [
     "beetles_dose_response",
+    "claims_gamma",
     "disasters_smooth_change",
     "dugongs_asymptotic",
     "dugongs_gompertz",
+    "dugongs_gp",
     "dugongs_log_age",
     "enzyme_by_treatment",
     "exam_logistic",
     "fishing_hurdle",
     "fishing_zero_inflated",
     "geyser_labels",
+    "geyser_mixture",
     "growth_logistic",
     "outliers_labelled",
     "peregrines_breeding_share",
     "peregrines_negative_binomial",
+    "ratings_ordered",
     "schools_centred",
     "schools_non_centred",
     "surgical_beta_binomial",
@@ -100,3 +104,32 @@ def test_the_others_say_why(name: str, reason: str, benchmark: ModuleType, sandb
     assert result.score.failure is FailureCategory.UNSUPPORTED
     assert reason in result.score.message
     assert result.explained
+
+
+@pytest.mark.slow
+def test_correlated_slopes_have_their_evidence_with_the_slopes_integrated_out(
+    benchmark: ModuleType, sandbox: Sandbox
+) -> None:
+    """Given deviations, correlation and noise the response is normal; the prior's draws average the rest."""
+    path = benchmark.PROGRAMS / "radon_correlated_slopes.py"
+    score = benchmark.run(sandbox, path).score
+    assert score.scored, score.message
+    _, task = benchmark.read_program(path)
+    y, floor = task.data["log_radon"], task.covariates["floor"].astype(float)
+    county = task.covariates["county"]
+    rng = np.random.default_rng(0)
+    n, draws = len(y), 30_000
+    first, second = rng.exponential(size=(2, draws))
+    correlation = 2.0 * rng.beta(2.0, 2.0, size=draws) - 1.0
+    noise = np.abs(rng.normal(size=draws))
+    design = np.stack([np.ones(n), floor], 1)
+    common, same = 4.0 * design @ design.T, county[:, None] == county[None]
+    either, both = floor[:, None] + floor[None], floor[:, None] * floor[None]
+    log_densities = []
+    for a, b, r, s in zip(first, second, correlation, noise, strict=True):
+        covariance = common + same * (a * a + r * a * b * either + b * b * both) + s * s * np.eye(n)
+        lower = np.linalg.cholesky(covariance)
+        white = np.linalg.solve(lower, y)
+        log_densities.append(-0.5 * white @ white - np.log(np.diag(lower)).sum())
+    exact = logsumexp(log_densities) - np.log(draws) - 0.5 * n * np.log(2 * np.pi)
+    assert score.evidence == pytest.approx(exact, abs=max(0.5, 3.0 * score.evidence_se))

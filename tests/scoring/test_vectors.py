@@ -135,20 +135,32 @@ def test_parts_of_a_random_walk_and_an_autoregression_are_those_of_their_normal_
 
 
 @pytest.mark.parametrize("name", ["Multinomial", "DirichletMultinomial"])
-def test_counts_of_categories_sum_to_one_and_so_do_their_parts(name: str) -> None:
+def test_counts_of_categories_sum_to_one_and_parts_are_given_their_own_total(name: str) -> None:
+    """A row that is left out is a (beta-)binomial variable: the total does not tell it."""
     distribution = DISTRIBUTIONS[name]
     weights = tensor([0.2, 0.5, 0.3]) * (1.0 if name == "Multinomial" else 4.0)
     n = tensor(5.0)
     table = [[i, j, 5 - i - j] for i in range(6) for j in range(6 - i)]
     masses = distribution.log_prob(tensor(table), n, weights).exp()
     assert float(masses.sum()) == pytest.approx(1.0, abs=1e-12)
-    wanted = sum(float(m) for m, row in zip(masses, table, strict=True) if row[0] == 1)
     assert distribution.subsets is not None
-    found = distribution.subsets(tensor([1.0, 3.0, 1.0]), torch.tensor([True, False, False]), n, weights)
-    assert float(found.given.exp()) == pytest.approx(wanted, abs=1e-12)
-    joint = distribution.log_prob(tensor([1.0, 3.0, 1.0]), n, weights)
-    np.testing.assert_allclose(found.changed[0, 1:].numpy(), [float(joint)] * 2, atol=1e-12)
-    assert float(found.changed[0, 0]) == pytest.approx(0.0, abs=1e-12)
+    value = tensor([1.0, 3.0, 1.0])
+    joint = float(distribution.log_prob(value, n, weights))
+    whole = distribution.subsets(value, torch.ones(3, dtype=torch.bool), n, weights)
+    assert float(whole.given) == pytest.approx(joint, abs=1e-12)
+    for i, (count, weight) in enumerate(zip(value.tolist(), weights.tolist(), strict=True)):
+        rest = float(weights.sum()) - weight
+        single = stats.binom(5, weight) if name == "Multinomial" else stats.betabinom(5, weight, rest)
+        own = float(whole.given - whole.changed[0, i])
+        assert own == pytest.approx(float(single.logpmf(count)), abs=1e-12)
+    part = distribution.subsets(value, torch.tensor([True, True, False]), n, weights)
+    assert float(part.changed[0, 2]) == pytest.approx(joint, abs=1e-12)
+    assert float(part.given) == pytest.approx(float(whole.changed[0, 2]), abs=1e-12)
+    assert float(part.changed[0, 0]) == pytest.approx(0.0, abs=1e-12)
+    none = distribution.subsets(value, torch.zeros(3, dtype=torch.bool), n, weights)
+    assert float(none.given) == 0.0
+    wrong = distribution.subsets(value, torch.ones(3, dtype=torch.bool), tensor(6.0), weights)
+    assert float(wrong.given) == -math.inf
     assert distribution.log_prob(tensor([1.0, 3.0, 2.0]), n, weights) == -math.inf
 
 
@@ -164,6 +176,7 @@ DRAWN: dict[str, tuple[Distribution, list[Any], int]] = {
     "Ordered": (of_law(Law("Ordered", (Law("Normal"),))), [[-1.0, 0.5, 0.7], [0.8, 1.0, 0.6]], 3),
     "Ordered, positive": (of_law(Law("Ordered", (Law("Gamma"),))), [[2.0], [0.7]], 3),
     "Ordered, between 0 and 1": (of_law(Law("Ordered", (Law("Beta"),))), [[2.0], [3.0]], 3),
+    "Ordered, between bounds": (of_law(Law("Ordered", (Law("Uniform"),))), [[-0.5], [2.0]], 3),
     "LKJCholeskyCov": (of_law(Law("LKJCholeskyCov", (Law("Gamma"),))), [1.7, [6.0], [0.25]], 6),
 }
 
@@ -182,11 +195,12 @@ def test_draws_follow_the_density(name: str) -> None:
     coordinates = distribution.coordinates or Coordinates(
         lambda shape: shape, lambda u: (u, torch.zeros_like(u[..., 0])), lambda x: x
     )
-    u = coordinates.unconstrain(draws)
+    read = [arguments[index] for index in coordinates.reads]
+    u = coordinates.unconstrain(draws, *read)
     assert u.isfinite().all()
 
     def log_density(at: torch.Tensor) -> torch.Tensor:
-        value, log_jacobian = coordinates.constrain(at)
+        value, log_jacobian = coordinates.constrain(at, *read)
         return distribution.log_prob(value, *arguments) + log_jacobian
 
     scale = 1.1

@@ -128,6 +128,8 @@ def test_rounding_of_the_response():
     task = Dugongs(rounding=0.01)
     assert task.rounding == 0.01
     assert Dugongs().rounding is None
+    assert "metres, to the nearest 0.01" in task_prompt(task).request
+    assert "nearest" not in task_prompt(Dugongs()).request
     assert len({Dugongs().fingerprint, task.fingerprint, Dugongs(rounding=0.005).fingerprint}) == 3
 
 

@@ -1,6 +1,6 @@
 """Unconstrained coordinates of vectors: simplices, ordered and zero-sum vectors, packed Cholesky factors.
 
-These are PyMC's transforms. None depends on a parameter of the distribution.
+These are PyMC's transforms. Only that of ordered entries between bounds takes parameters of the distribution.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ class Coordinates(NamedTuple):
         free: Shape of vectors (or matrices, on the last two axes) to that of their coordinates.
         constrain: Coordinates to entries, and the log of the volume that they span per unit of coordinates.
         unconstrain: Entries to coordinates.
+        reads: Positions of the distribution's (constant) parameters that both take, too.
     """
 
     free: Callable[[tuple[int, ...]], tuple[int, ...]]
-    constrain: Callable[[Tensor], tuple[Tensor, Tensor]]
-    unconstrain: Callable[[Tensor], Tensor]
+    constrain: Callable[..., tuple[Tensor, Tensor]]
+    unconstrain: Callable[..., Tensor]
+    reads: tuple[int, ...] = ()
 
 
 def simplex(
@@ -62,21 +64,27 @@ def ordered_inverse(value: Float[Tensor, "*batch entries"]) -> Float[Tensor, "*b
 
 
 def ordered_through(
-    constrain: Callable[[Tensor], tuple[Tensor, Tensor]], unconstrain: Callable[[Tensor], Tensor]
+    constrain: Callable[..., tuple[Tensor, Tensor]],
+    unconstrain: Callable[..., Tensor],
+    reads: tuple[int, ...] = (),
 ) -> Coordinates:
     """Coordinates of ordered vectors whose entries have an increasing transform of their own.
 
     Args:
         constrain: Real numbers to entries, one by one, and the log of each derivative.
         unconstrain: Its inverse.
+        reads: Positions of parameters that both take.
     """
 
-    def compose(u: Tensor) -> tuple[Tensor, Tensor]:
+    def compose(u: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         inner, log_jacobian = ordered(u)
-        value, log_derivative = constrain(inner)
+        value, log_derivative = constrain(inner, *parameters)
         return value, log_jacobian + log_derivative.sum(-1)
 
-    return Coordinates(_as_many, compose, lambda value: ordered_inverse(unconstrain(value)))
+    def decompose(value: Tensor, *parameters: Tensor) -> Tensor:
+        return ordered_inverse(unconstrain(value, *parameters))
+
+    return Coordinates(_as_many, compose, decompose, reads)
 
 
 def zero_sum(

@@ -36,13 +36,15 @@ def _dirichlet_share(value: Tensor, weight: Tensor) -> Tensor:
     return torch.where(used, share, torch.where(value == 0, 0.0, -torch.inf))
 
 
-def _constant(n: Tensor, weights: Tensor) -> Tensor:
-    return torch.lgamma(n + 1.0)
+def _constant(n: Tensor, mass: Tensor) -> Tensor:
+    """The rest, for categories whose probabilities sum to `mass`."""
+    return torch.lgamma(n + 1.0) - torch.where(n > 0, torch.xlogy(n, mass.clamp_min(0.0)), 0.0)
 
 
-def _dirichlet_constant(n: Tensor, weights: Tensor) -> Tensor:
-    total = weights.sum(-1)
-    return torch.lgamma(n + 1.0) + torch.lgamma(total) - torch.lgamma(n + total)
+def _dirichlet_constant(n: Tensor, mass: Tensor) -> Tensor:
+    """Likewise for concentrations that sum to `mass`."""
+    safe = torch.where(n > 0, mass, 1.0)
+    return torch.where(n > 0, torch.lgamma(n + 1.0) + torch.lgamma(safe) - torch.lgamma(n + safe), 0.0)
 
 
 def _of(
@@ -52,7 +54,8 @@ def _of(
         return weights / weights.sum(-1, keepdim=True) if normalised else weights
 
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, weights: Tensor) -> Tensor:
-        return offset + constant(n, weights) + share(statistics[0], scaled(weights)).sum(-1)
+        weights = scaled(weights)
+        return offset + constant(n, weights.sum(-1)) + share(statistics[0], weights).sum(-1)
 
     def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, weights: Tensor) -> Tensor:
         if not normalised:
@@ -68,18 +71,16 @@ def _of(
         return torch.stack([*draws, left], -1)
 
     def subsets(value: Tensor, given: Tensor, n: Tensor, weights: Tensor) -> Subsets:
+        # with the total of all rows, those left out would follow from the others: parts have their own total
         weights = scaled(weights).reshape(-1, weights.shape[-1])
-        n = n.reshape(-1)
         shares = share(value, weights)
-        known = torch.where(given, shares, 0.0).sum(-1)
-        rest = n - value[given].sum()
-        other = torch.where(given, 0.0, weights).sum(-1)
-        total = constant(n, weights) + known + share(rest, other)
-        sign = torch.where(given, 1.0, -1.0)
-        moved = share(
-            (rest.unsqueeze(-1) + sign * value), (other.unsqueeze(-1) + sign * weights).clamp_min(0.0)
-        )
-        changed = constant(n, weights).unsqueeze(-1) + known.unsqueeze(-1) - sign * shares + moved
+        counted, mass = (torch.where(given, part, 0.0).sum(-1, keepdim=True) for part in (value, weights))
+        known = torch.where(given, shares, 0.0).sum(-1, keepdim=True)
+        total = (known + constant(counted, mass)).squeeze(-1)
+        if bool(given.all()):
+            total = torch.where(n.reshape(-1) == counted, total, -torch.inf)
+        sign = torch.where(given, -1.0, 1.0)
+        changed = known + sign * shares + constant(counted + sign * value, mass + sign * weights)
         return Subsets(total, changed)
 
     return Distribution(

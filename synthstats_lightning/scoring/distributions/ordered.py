@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,15 +17,29 @@ from synthstats_lightning.scoring.distributions.base import (
     no_normaliser,
 )
 from synthstats_lightning.scoring.distributions.coordinates import ORDERED_COORDINATES, ordered_through
-from synthstats_lightning.scoring.transforms import positive, positive_inverse, unit, unit_inverse
+from synthstats_lightning.scoring.transforms import (
+    interval,
+    interval_inverse,
+    positive,
+    positive_inverse,
+    unit,
+    unit_inverse,
+)
 
 _COORDINATES = {
     Support.REAL: ORDERED_COORDINATES,
     Support.POSITIVE: ordered_through(positive, positive_inverse),
     Support.UNIT: ordered_through(unit, unit_inverse),
+    Support.INTERVAL: ordered_through(interval, interval_inverse, (0, 1)),
 }
 _TRIES, _ROUNDS = 64, 400
 """Draws tried at once for one in order, and how often; the order has one chance in a thousand or more."""
+
+
+@lru_cache(maxsize=256)
+def _log_probability(mu: tuple[float, ...], sigma: tuple[float, ...]) -> float:
+    """Of the order of normal variables; the same for every evaluation of a model."""
+    return math.log(order_probability(np.array(mu), np.array(sigma)))
 
 
 def ordered(name: str, entry: Distribution) -> Distribution:
@@ -48,8 +64,8 @@ def ordered(name: str, entry: Distribution) -> Distribution:
     def log_order(count: int, *parameters: Tensor) -> float:
         if all(p.ndim == 0 or p.shape[-1] == 1 for p in parameters):
             return -math.lgamma(count + 1)
-        mu, sigma = (p.reshape(-1, p.shape[-1])[0].expand(count).numpy() for p in parameters)
-        return math.log(order_probability(mu, sigma))
+        mu, sigma = (tuple(p.reshape(-1, p.shape[-1])[0].expand(count).tolist()) for p in parameters)
+        return _log_probability(mu, sigma)
 
     def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
         if all(p.ndim == 0 or p.shape[-1] == 1 for p in parameters):

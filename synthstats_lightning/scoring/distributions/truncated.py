@@ -17,6 +17,8 @@ REJECTIONS = 6
 """Draws of the untruncated distribution before the rest are found by bisection."""
 BISECTIONS = 64
 """Halvings of an interval of draws: to the last digits of a float64."""
+DOUBLINGS = 50
+"""Of the interval that holds a draw of counts: to where float64 has no more odd numbers."""
 WIDEST = 1e150
 """Ends of the search for a draw from an unbounded distribution."""
 
@@ -161,24 +163,55 @@ def _invert(
     """The values above `low`, up to `high`, with the share `u` of the probability between them below."""
     start = torch.full_like(u, -WIDEST) if low is None else low.clamp(-WIDEST, WIDEST).expand(u.shape)
     stop = torch.full_like(u, WIDEST) if high is None else high.clamp(-WIDEST, WIDEST).expand(u.shape)
-    below = log_cdf(base, start, *parameters), log_cdf(base, stop, *parameters)
-    above = log_survival(base, start, *parameters), log_survival(base, stop, *parameters)
+    # far out functions take long, and say what is known
+    all_below = torch.zeros_like(u) if high is None else log_cdf(base, stop, *parameters)
+    none_above = torch.full_like(u, -math.inf) if high is None else log_survival(base, stop, *parameters)
+    below = log_cdf(base, start, *parameters), all_below
+    above = log_survival(base, start, *parameters), none_above
     from_below = below[1] < above[0]
     cdf = below[1] + torch.log(u + (1.0 - u) * torch.exp(below[0] - below[1]))
     survival = above[0] + torch.log((1.0 - u) + u * torch.exp(above[1] - above[0]))
+
+    def is_below(x: Tensor) -> Tensor:
+        """Whether less probability than asked for lies up to there."""
+        low_side, high_side = (
+            log_cdf(base, x, *parameters) < cdf,
+            log_survival(base, x, *parameters) > survival,
+        )
+        return torch.where(from_below, low_side, high_side)
+
+    if base.discrete and low is not None:
+        return _search_counts(is_below, start, stop)
     first, last = _compressed(start), _compressed(stop)
     for _ in range(BISECTIONS):
         middle = 0.5 * (first + last)
-        x = torch.sinh(middle)
-        low_side = torch.where(
-            from_below, log_cdf(base, x, *parameters) < cdf, log_survival(base, x, *parameters) > survival
-        )
+        low_side = is_below(torch.sinh(middle))
         first = torch.where(low_side, middle, first)
         last = torch.where(low_side, last, middle)
     found = torch.sinh(last)
     if base.discrete:
         return torch.minimum(torch.round(found), stop)
     return torch.minimum(torch.maximum(found, start), stop)
+
+
+def _search_counts(is_below: Callable[[Tensor], Tensor], start: Tensor, stop: Tensor) -> Tensor:
+    """The smallest whole numbers above `start`, up to `stop`, that are not below what is sought."""
+    low, step = start, torch.ones_like(start)
+    high = torch.minimum(low + step, stop)
+    for _ in range(DOUBLINGS):
+        further = is_below(high) & (high < stop)
+        if not bool(further.any()):
+            break
+        step = torch.where(further, 2.0 * step, step)
+        low = torch.where(further, high, low)
+        high = torch.where(further, torch.minimum(low + step, stop), high)
+    while bool((high - low > 1.0).any()):
+        middle = torch.floor(0.5 * (low + high))
+        wide = high - low > 1.0
+        below = is_below(middle)
+        low = torch.where(wide & below, middle, low)
+        high = torch.where(wide & ~below, middle, high)
+    return high
 
 
 def _compressed(x: Tensor) -> Tensor:

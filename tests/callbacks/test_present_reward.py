@@ -1,0 +1,69 @@
+"""What the objective sees of a program at present: tempered, and shared among spellings."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Future
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+from lightning.pytorch import Trainer
+
+from synthstats_lightning import GFlowNetModule, ProgramScoring, Reward, Score
+from synthstats_lightning.callbacks.records import ProgramRecord
+from synthstats_lightning.callbacks.sample_scorer import PendingProgram
+from synthstats_lightning.replay import ReplayBuffer, Trajectory
+from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
+
+FINAL = Reward(beta=1.0)
+
+
+class StubScorer:
+    """Every program's evidence is 4 nats above the baseline."""
+
+    def record(self, program, reward=FINAL):
+        score = Score(evidence=4.0, canonical="aa")
+        return ProgramRecord("t", program.source, score, reward.log_reward(score, 0.0), -1.0, -2.0)
+
+
+@pytest.fixture
+def buffer():
+    made = ReplayBuffer(multiplicity="program")
+    made.register_prompt(0, [1])
+    for number in range(3):
+        parts = (4.0, 0.0, -2.0, 0.0)
+        made.add(Trajectory(0, (number, 5), 4.0, -2.0, parts=parts, canonical="aa", structure="a"))
+    return made
+
+
+def test_records_follow_the_schedule_and_share_among_spellings(buffer, monkeypatch):
+    scoring = ProgramScoring(
+        reward=FINAL, reward_schedule=RewardSchedule(beta=Ramp(0.5, 10)), buffer=buffer, tasks=[]
+    )
+    monkeypatch.setattr(ProgramScoring, "scorer", property(lambda self: StubScorer()))
+    trainer = mock.MagicMock(spec=Trainer)
+    program = PendingProgram(0, "", (7, 5), -1.0, -2.0, Future())
+    assert scoring.record(program).log_reward == 4.0
+    for step, beta in ((0, 0.5), (5, 0.75), (10, 1.0), (99, 1.0)):
+        trainer.global_step = step
+        scoring._retemper(trainer)
+        assert scoring.record(program).log_reward == pytest.approx(4.0 * beta)
+        assert [item.log_reward for item in buffer.trajectories] == pytest.approx([4.0 * beta] * 3)
+    scoring._sharing = buffer
+    assert scoring.record(program).log_reward == pytest.approx(4.0 - math.log(3))
+
+
+@pytest.mark.parametrize(("multiplicity", "shared"), [("text", False), ("program", True)])
+def test_whether_rewards_are_shared_is_the_buffers_to_say(multiplicity, shared):
+    scoring = ProgramScoring(buffer=ReplayBuffer(multiplicity=multiplicity), tasks=[])
+    scoring._scorer = SimpleNamespace()
+    scoring.setup(mock.MagicMock(spec=Trainer), GFlowNetModule(), "fit")
+    assert (scoring._sharing is not None) is shared
+
+
+def test_wrong_settings_are_named():
+    with pytest.raises(ValueError, match=r"reroll_fraction must be from 0 to 1, got 1\.5"):
+        ProgramScoring(reroll_fraction=1.5)
+    with pytest.raises(ValueError, match="beta must be above 0, got -1"):
+        ProgramScoring(reward_schedule=RewardSchedule(beta=Ramp(-1.0, 5)))
