@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.compilation import Compiled
 from synthstats_lightning.scoring.distributions import distribution_of
 from synthstats_lightning.scoring.distributions.base import over_core, over_event
@@ -82,6 +84,37 @@ def sample_response(
     draws = distribution.sample(generator, shape, *parameters)
     allowed = over_event(allowed, distribution.event_rank)
     return torch.where(allowed, draws, torch.nan).reshape(n, compiled.num_observations)
+
+
+def response_log_prob(
+    compiled: Compiled, values: Sequence[Tensor | None], response: Float[Tensor, "n rows"]
+) -> Float[Tensor, "n rows"]:
+    """Log density of each row of each particle's own response.
+
+    Args:
+        compiled: The model.
+        values: Value of every node, from an evaluation of all steps.
+        response: One response for each particle; NaN has density 0.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` for models whose rows have no density of their own given `values`.
+    """
+    distribution = compiled.response_term.distribution
+    if compiled.labels is not None or distribution.event_rank:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            "simulated responses of a model with discrete parameters, or whose response is one draw of"
+            f" {distribution.name}: their density is unknown",
+        )
+    padded = pad((compiled.num_observations,), compiled.rank)
+    parameters = []
+    for operand in _inputs(compiled, compiled.graph.response, distribution.ranks):
+        value = values[operand.slot] if operand.constant is None else operand.constant
+        parameters.append(cast(Tensor, value).to(torch.float64))
+    # undefined draws: their density is not used
+    value = response.nan_to_num(nan=0.0).reshape(len(response), *padded)
+    log_prob = distribution.log_prob(value, *parameters).expand(value.shape).reshape(response.shape)
+    return torch.where(response.isfinite(), log_prob.nan_to_num(nan=-torch.inf), -torch.inf)
 
 
 def _discrete_draws(

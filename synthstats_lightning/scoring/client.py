@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.scoring.confinement import scorer_environment
 from synthstats_lightning.scoring.draws import PosteriorDraws
+from synthstats_lightning.scoring.forecast import Forecast
+from synthstats_lightning.scoring.nested_monte_carlo import InformationGain
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 
@@ -46,6 +48,8 @@ class TaskMessage:
         shown_rows: Rows that only condition.
         fingerprint: Hash of all of these.
         rounding: Spacing of the values that the response was recorded to, if it was rounded.
+        held_out: Last rows, that evidence and elpd do not count.
+        quantities: Names that a program must declare by `pm.Deterministic`.
     """
 
     schema: DataSchema
@@ -54,6 +58,8 @@ class TaskMessage:
     shown_rows: int
     fingerprint: str
     rounding: float | None = None
+    held_out: int = 0
+    quantities: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and numbers."""
@@ -64,6 +70,8 @@ class TaskMessage:
             "shown_rows": self.shown_rows,
             "fingerprint": self.fingerprint,
             "rounding": self.rounding,
+            "held_out": self.held_out,
+            "quantities": list(self.quantities),
         }
 
 
@@ -206,6 +214,41 @@ class ScoringClient:
         if "draws" not in answer:
             raise ValueError(f"no posterior draws: {answer['status']}: {answer['message']}")
         return PosteriorDraws.from_json(answer["draws"])
+
+    def forecast(self, graph: str, task: TaskMessage, draws: int, leave_one_out: bool = False) -> Forecast:
+        """Predictions of the held-out rows, given the others; see `scoring.forecast.forecast`.
+
+        Raises:
+            WorkerLostError: If the process died; the next call starts another.
+            ProgramFailure: If the graph has no predictions.
+            ValueError: If the task holds no rows out.
+        """
+        if task.held_out < 1:
+            raise ValueError("held_out must be at least 1 for predictions of held-out rows, got 0")
+        request = {"kind": "forecast", "fingerprint": task.fingerprint, "graph": graph}
+        answer = self._request({**request, "draws": draws, "leave_one_out": leave_one_out}, task)
+        if "forecast" not in answer:
+            raise ProgramFailure(FailureCategory(answer["status"]), answer["message"])
+        return Forecast.from_json(answer["forecast"])
+
+    def information_gain(
+        self, graph: str, task: TaskMessage, rows_per_design: int, outer: int, inner: int
+    ) -> InformationGain:
+        """Expected information gains of the designs in the held-out rows; see `scoring.design_gain`.
+
+        Raises:
+            WorkerLostError: If the process died; the next call starts another.
+            ProgramFailure: If the graph has none.
+            ValueError: If the held-out rows are no whole number of designs.
+        """
+        if task.held_out < 1 or task.held_out % rows_per_design:
+            raise ValueError(f"held_out must be designs of {rows_per_design} rows, got {task.held_out} rows")
+        request = {"kind": "gain", "fingerprint": task.fingerprint, "graph": graph}
+        samples = {"rows_per_design": rows_per_design, "outer": outer, "inner": inner}
+        answer = self._request({**request, **samples}, task)
+        if "gain" not in answer:
+            raise ProgramFailure(FailureCategory(answer["status"]), answer["message"])
+        return InformationGain(**{name: np.array(values) for name, values in answer["gain"].items()})
 
     def close(self) -> None:
         """Ends the process for good."""

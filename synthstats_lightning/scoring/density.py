@@ -159,6 +159,11 @@ class Density:
         labels = self._compiled.labels
         return labels is not None and not labels.plan.independent_rows
 
+    @property
+    def one_draw(self) -> bool:
+        """Whether the whole response is one draw of a multivariate distribution."""
+        return self._compiled.response_term.distribution.event_rank > 0
+
     def marginals(
         self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
     ) -> Marginals:
@@ -253,7 +258,7 @@ class Density:
         self,
         theta: Float[Tensor, "particles dim"],
         generator: torch.Generator,
-        given_response: bool = True,
+        given_response: bool | Bool[Tensor, " rows"] = True,
     ) -> Float[Tensor, "particles rows"]:
         """One replicated response for each particle; NaN where its distribution's parameters are not allowed.
 
@@ -263,18 +268,34 @@ class Density:
             theta: Unconstrained parameters.
             generator: Source of all randomness.
             given_response: Whether discrete parameters that rows share are drawn given the response, which is
-                right for posterior particles, or from their prior given `theta`.
+                right for posterior particles, or from their prior given `theta`; or which rows of the
+                response they are given.
         """
         with torch.no_grad():
             values = self._all_values(theta)
             labels = self._compiled.labels
             if labels is not None:
-                given = given_response and self.coupled
+                given = given_response if self.coupled else False
                 drawn = labels.draw(values, theta.shape[0], given, generator)
                 for node, states in drawn.items():
                     values[node] = states
                 self._run(labels.steps, values)
             return ancestral.sample_response(self._compiled, values, theta.shape[0], generator)
+
+    def response_log_prob(
+        self, theta: Float[Tensor, "particles dim"], response: Float[Tensor, "particles rows"]
+    ) -> Float[Tensor, "particles rows"]:
+        """Log density of responses that were drawn from the model, another one for each particle, in nats.
+
+        Args:
+            theta: Unconstrained parameters.
+            response: As `sample_response` draws it, not necessarily at the same parameters.
+
+        Raises:
+            ProgramFailure: `UNSUPPORTED` where a discrete parameter would have to be summed out, or the
+                response is one draw of a multivariate distribution.
+        """
+        return ancestral.response_log_prob(self._compiled, self._all_values(theta), response)
 
     @property
     def funnels(self) -> tuple[Parameter, ...]:

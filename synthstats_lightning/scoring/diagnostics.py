@@ -10,7 +10,8 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.heldout import held_out_density, held_out_rows
 from synthstats_lightning.scoring.ladder import Posterior
-from synthstats_lightning.scoring.loo import leave_one_out
+from synthstats_lightning.scoring.loo import enlarged, growth, leave_one_out
+from synthstats_lightning.scoring.observed_rows import ObservedPosterior, predict_rows
 from synthstats_lightning.scoring.prequential import prequential
 from synthstats_lightning.scoring.score import Diagnostics
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -130,6 +131,48 @@ def score_heldout(
         pointwise=tuple(density.tolist()),
     )
     return Scored(float(density.sum()), _standard_error(density), diagnostics)
+
+
+def score_predicted(
+    found: ObservedPosterior, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
+) -> Scored:
+    """The log predictive density of the rows that a task holds out.
+
+    Where its Monte-Carlo error is above `max_elpd_se`, more draws are made, as for elpd.
+
+    Args:
+        found: The posterior given the others.
+        settings: Draws and the error wanted.
+        generator: Source of randomness.
+        deadline: The running time limit.
+    """
+    started = deadline.elapsed
+    particles, search, target = found.posterior
+    density, mcse = predict_rows(found)
+    if mcse > settings.max_elpd_se and search is not None and particles.log_proposal is not None:
+        batches = growth(mcse, settings) - 1
+        particles = enlarged(target, particles, search, batches, settings, generator, deadline)
+        density, mcse = predict_rows(found._replace(posterior=found.posterior._replace(particles=particles)))
+    annealed = particles.estimator != "importance"
+    diagnostics = Diagnostics(
+        mcse=mcse,
+        effective_sample_size=particles.effective_sample_size,
+        pareto_k=None if annealed else _finite(particles.pareto_k),
+        estimator=particles.estimator,
+        seconds=deadline.elapsed - started,
+        pointwise=tuple(density.tolist()),
+    )
+    return Scored(float(density.sum()), _standard_error(density), diagnostics)
+
+
+def score_nothing(posterior: Posterior) -> Scored:
+    """The score of no rows, which is 0.
+
+    Args:
+        posterior: Given the shown rows, if any.
+    """
+    size, estimator = posterior.particles.effective_sample_size, posterior.particles.estimator
+    return Scored(0.0, 0.0, Diagnostics(0.0, size, None, estimator, 0.0))
 
 
 def _without_parameters(posterior: Posterior) -> Tensor:

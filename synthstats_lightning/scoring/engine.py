@@ -16,9 +16,16 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.render import summarise
 from synthstats_lightning.scoring.density import build_density
-from synthstats_lightning.scoring.diagnostics import score_elpd, score_evidence, score_heldout
+from synthstats_lightning.scoring.diagnostics import (
+    score_elpd,
+    score_evidence,
+    score_heldout,
+    score_nothing,
+    score_predicted,
+)
 from synthstats_lightning.scoring.honesty import check_probability
 from synthstats_lightning.scoring.ladder import estimate_posterior
+from synthstats_lightning.scoring.observed_rows import observed_posterior
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import RowSubset, Target
@@ -35,6 +42,7 @@ def score_graph(
     settings: EngineSettings | None = None,
     response_name: str = "response",
     rounding: float | None = None,
+    held_out: int = 0,
 ) -> Score:
     """Scores a model graph on data.
 
@@ -52,23 +60,36 @@ def score_graph(
         response_name: What the score's summary calls the response.
         rounding: Spacing of the values that a continuous response was recorded to: it is then scored by
             interval probabilities. `None` for exact values.
+        held_out: Last rows of the response: evidence and elpd are those of the rows before, and `heldout_lpd`
+            is that of these given the rows before. At 0 the rows of `heldout_lpd` are chosen by `settings`
+            and count in the other scores.
 
     Returns:
         The score, or a failed one with category and message. Only programming errors raise.
 
     Raises:
-        ValueError: If `shown_rows` leaves no row to score.
+        ValueError: If `shown_rows` and `held_out` are not numbers of rows, or leave no row to score.
     """
     settings = EngineSettings() if settings is None else settings
-    if not 0 <= shown_rows < len(response):
-        raise ValueError(f"shown_rows must be from 0 to {len(response) - 1}, got {shown_rows}")
+    if not 0 <= held_out <= len(response):
+        raise ValueError(f"held_out must be from 0 to {len(response)}, got {held_out}")
+    if not 0 <= shown_rows <= len(response) - max(held_out, 1):
+        most = len(response) - max(held_out, 1)
+        raise ValueError(f"shown_rows must be from 0 to {most}, got {shown_rows}")
     deadline = Deadline(settings.time_limit)
     model = canonical_model(graph)
     canonical = model.graph
     try:
         target = build_density(canonical, covariates, response, rounding)
-        seed = graph_seed(model.form, data_fingerprint(covariates, response, shown_rows, rounding))
-        score = score_target(target, seed, shown_rows=shown_rows, settings=settings, deadline=deadline)
+        fingerprint = data_fingerprint(covariates, response, shown_rows, rounding, held_out)
+        score = score_target(
+            target,
+            graph_seed(model.form, fingerprint),
+            shown_rows=shown_rows,
+            held_out=held_out,
+            settings=settings,
+            deadline=deadline,
+        )
         if rounding is not None or canonical.dtypes[canonical.response] == "int64":
             check_probability(score)
     except ProgramFailure as failure:
@@ -87,6 +108,7 @@ def score_target(
     seed: int,
     *,
     shown_rows: int = 0,
+    held_out: int = 0,
     settings: EngineSettings,
     deadline: Deadline,
 ) -> Score:
@@ -96,6 +118,7 @@ def score_target(
         target: The model with its data.
         seed: Of the generator from which every random number comes.
         shown_rows: Leading rows that only condition.
+        held_out: Last rows, see `score_graph`.
         settings: Work and acceptance.
         deadline: The running time limit.
 
@@ -106,20 +129,27 @@ def score_target(
         ProgramFailure: `SCORER_LIMIT` or `NON_FINITE`, naming the estimator.
     """
     generator = torch.Generator().manual_seed(seed)
-    posterior = estimate_posterior(target, settings, generator, deadline)
+    observed = observed_posterior(target, held_out, settings, generator, deadline)
+    posterior = observed.posterior
     particles = posterior.particles
     evidence, variance = particles.log_evidence, particles.log_evidence_se**2
-    if shown_rows > 0:
-        given = estimate_posterior(RowSubset(target, shown_rows), settings, generator, deadline).particles
-        evidence -= given.log_evidence
-        variance += given.log_evidence_se**2
-    found = {
-        "evidence": score_evidence(
-            posterior, evidence, math.sqrt(variance), shown_rows, settings, generator, deadline
-        ),
-        "elpd": score_elpd(posterior, shown_rows, settings, generator, deadline),
-    }
-    if settings.heldout_fraction > 0:
+    if shown_rows == target.num_observations - held_out:
+        evidence, variance = 0.0, 0.0
+        found = {"evidence": score_nothing(posterior), "elpd": score_nothing(posterior)}
+    else:
+        if shown_rows > 0:
+            given = estimate_posterior(RowSubset(target, shown_rows), settings, generator, deadline).particles
+            evidence -= given.log_evidence
+            variance += given.log_evidence_se**2
+        found = {
+            "evidence": score_evidence(
+                posterior, evidence, math.sqrt(variance), shown_rows, settings, generator, deadline
+            ),
+            "elpd": score_elpd(posterior, shown_rows, settings, generator, deadline),
+        }
+    if held_out > 0:
+        found["heldout_lpd"] = score_predicted(observed, settings, generator, deadline)
+    elif settings.heldout_fraction > 0:
         found["heldout_lpd"] = score_heldout(posterior, shown_rows, settings, generator, deadline)
     for name, each in found.items():
         if not math.isfinite(each.value):
@@ -144,7 +174,11 @@ def score_target(
 
 
 def data_fingerprint(
-    covariates: Mapping[str, Array], response: Array, shown_rows: int = 0, rounding: float | None = None
+    covariates: Mapping[str, Array],
+    response: Array,
+    shown_rows: int = 0,
+    rounding: float | None = None,
+    held_out: int = 0,
 ) -> str:
     """Hash of everything a score depends on besides the graph and the settings.
 
@@ -153,6 +187,7 @@ def data_fingerprint(
         response: The response's values.
         shown_rows: Leading rows that only condition.
         rounding: Spacing of the recorded values.
+        held_out: Last rows that evidence and elpd do not count.
     """
     digest = hashlib.sha256()
     for name, values in [*sorted(covariates.items()), ("", response)]:
@@ -162,6 +197,8 @@ def data_fingerprint(
     digest.update(f"{shown_rows}".encode())
     if rounding is not None:
         digest.update(f":{rounding!r}".encode())
+    if held_out:
+        digest.update(f":held_out={held_out}".encode())
     return digest.hexdigest()
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.target import Target, is_coupled, log_likelihood_of
+from synthstats_lightning.scoring.target import Marginals, RowSubset, Target, is_coupled, log_likelihood_of
 
 
 class GivenRows:
@@ -51,3 +51,32 @@ class GivenRows:
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles dim"]:
         """Independent draws from the prior."""
         return self.target.sample_prior(n, generator)
+
+
+class FirstRows(RowSubset):
+    """The first rows of a target as a data set of their own, also where rows depend on each other.
+
+    Args:
+        target: The whole target.
+        rows: How many leading rows there are.
+    """
+
+    @property
+    def coupled(self) -> bool:
+        """Whether rows depend on each other given the parameters."""
+        return is_coupled(self.target)
+
+    def marginals(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
+    ) -> Marginals:
+        """Log-likelihood of some of the rows (all if `None`) together, and of these with one less or more.
+
+        Raises:
+            TypeError: If rows do not depend on each other.
+        """
+        if not is_coupled(self.target):
+            raise TypeError("marginals are of rows that depend on each other")
+        mask = torch.zeros(self.target.num_observations, dtype=torch.bool)
+        mask[: self.rows] = True if given is None else given
+        found = self.target.marginals(theta, mask)
+        return Marginals(found.given, found.changed[:, : self.rows])

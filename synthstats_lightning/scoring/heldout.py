@@ -88,17 +88,23 @@ def held_out_density(
     else:
         whole, found = near
     with torch.no_grad():
-        own = _predictive(whole, found.theta, given)[:, rows]
+        own = conditional_densities(whole, found.theta, given)[:, rows]
     log_weight = found.log_weight.log_softmax(0)[:, None]
     density = (log_weight + own).logsumexp(0)
     influence = (log_weight.exp() * torch.expm1(own - density)).nan_to_num(nan=0.0)
     return HeldOut(density, math.sqrt(float(influence.sum(1).square().sum())), found)
 
 
-def _predictive(
+def conditional_densities(
     target: Target, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
 ) -> Float[Tensor, "particles rows"]:
-    """Log density of each row given the given ones and the parameters."""
+    """Log density of each row that is not given, given the given ones and the parameters.
+
+    Args:
+        target: The model with its data.
+        theta: Unconstrained parameters.
+        given: Which rows condition.
+    """
     if not is_coupled(target):
         return evaluate(target, theta).log_likelihood
     marginals = target.marginals(theta, given)

@@ -89,14 +89,14 @@ def leave_one_out(
     kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
     mcse = math.sqrt(float(kept.sum(1).square().sum()))
     if particles.log_proposal is not None and mcse > settings.max_elpd_se:
-        batches = (_growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
-        particles = _enlarged(target, particles, search, batches, settings, generator, deadline)
+        batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
+        particles = enlarged(target, particles, search, batches, settings, generator, deadline)
         loo = _by_reweighting(target, particles, first_row)
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
     noisy = settings.max_elpd_se < result.mcse < math.inf
     if result.refitted and noisy and within_reach(target, particles):
         affordable = MAX_FOLD_DRAWS // (settings.fold_draws * result.refitted)
-        times = min(_growth(result.mcse, settings), affordable)
+        times = min(growth(result.mcse, settings), affordable)
         if times > 1:
             larger = replace(settings, fold_draws=times * settings.fold_draws)
             result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
@@ -108,14 +108,19 @@ def _largest_k(particles: Particles, settings: EngineSettings) -> float:
     return min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
 
 
-def _growth(mcse: float, settings: EngineSettings) -> int:
-    """How many times as many draws bring a standard error well below its limit."""
+def growth(mcse: float, settings: EngineSettings) -> int:
+    """How many times as many draws bring a standard error well below its limit.
+
+    Args:
+        mcse: The standard error, in nats.
+        settings: `max_elpd_se` and the most growth.
+    """
     if not math.isfinite(mcse):
         return settings.loo_growth
     return min(math.ceil((mcse / (COMFORT * settings.max_elpd_se)) ** 2), settings.loo_growth)
 
 
-def _enlarged(
+def enlarged(
     target: Target,
     particles: Particles,
     search: Search,
@@ -124,7 +129,17 @@ def _enlarged(
     generator: torch.Generator,
     deadline: Deadline,
 ) -> Particles:
-    """More draws from the same proposal."""
+    """More draws from the same proposal.
+
+    Args:
+        target: What the particles are of.
+        particles: Drawn from a proposal with a density.
+        search: That proposal.
+        batches: How many times `importance_draws` more.
+        settings: Draws.
+        generator: Source of randomness.
+        deadline: Checked before each batch.
+    """
     for _ in range(batches):
         deadline.check("leave-one-out")
         more = weigh(draw(target, search.proposal, settings.importance_draws, generator))

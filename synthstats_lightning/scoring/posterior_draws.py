@@ -12,7 +12,7 @@ from torch import Tensor
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density import Density, build_density
 from synthstats_lightning.scoring.draws import PosteriorDraws
-from synthstats_lightning.scoring.ladder import estimate_posterior
+from synthstats_lightning.scoring.observed_rows import observed_posterior
 from synthstats_lightning.scoring.particles import systematic_resample
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import evaluate, pointwise
@@ -28,6 +28,7 @@ def draw_posterior(
     seed: int,
     shown_rows: int = 0,
     rounding: float | None = None,
+    held_out: int = 0,
     settings: EngineSettings | None = None,
 ) -> PosteriorDraws:
     """Posterior draws by sampling-importance-resampling of the scorer's particles, in random order.
@@ -44,6 +45,8 @@ def draw_posterior(
         seed: Of all randomness.
         shown_rows: Leading rows that only condition: they have no pointwise log-likelihood.
         rounding: Spacing of the values that the response was recorded to.
+        held_out: Last rows, that the posterior does not know: they have replicates, and a log density given
+            the parameters like all others.
         settings: Of the engine.
 
     Raises:
@@ -52,8 +55,8 @@ def draw_posterior(
     settings = EngineSettings() if settings is None else settings
     generator = torch.Generator().manual_seed(seed)
     target = build_density(graph, covariates, response, rounding)
-    posterior = estimate_posterior(target, settings, generator, Deadline(settings.time_limit))
-    particles, density = posterior.particles, cast(Density, posterior.target)
+    found = observed_posterior(target, held_out, settings, generator, Deadline(settings.time_limit))
+    particles, density = found.posterior.particles, cast(Density, found.whole)
     count = chains * draws
     index = systematic_resample(particles.log_weight[None], count, generator)[0]
     theta = particles.theta[index[torch.randperm(count, generator=generator)]]

@@ -15,7 +15,7 @@ from synthstats_lightning.scoring.score import Score
 PARTS = ("score", "format", "length", "parameters")
 """What a log reward is blended from besides the reference log-probability; see `Reward.parts`."""
 STAGES = (
-    {FailureCategory.TRUNCATED},
+    {FailureCategory.TRUNCATED, FailureCategory.TURNS, FailureCategory.EXPERIMENTS},
     {FailureCategory.SYNTAX},
     {
         FailureCategory.RAISED,

@@ -43,8 +43,9 @@ class Score:
         evidence_se: Monte-Carlo standard error of `evidence`, in nats.
         elpd: Leave-one-out expected log pointwise predictive density, in nats, summed over scored rows.
         elpd_se: Standard error of `elpd` over observations, in nats.
-        heldout_lpd: Log predictive density of held-out rows given the others, in nats; `None` where no rows
-            are held out.
+        heldout_lpd: Log predictive density of held-out rows given the others, in nats: of those that the task
+            holds out, otherwise of those that the engine's settings choose; `None` where no rows are held
+            out. Evidence and elpd do not count the rows that the task holds out.
         heldout_lpd_se: Standard error of `heldout_lpd` over observations, in nats.
         pareto_k: Largest Pareto k of the PSIS smoothing over observations.
         effective_sample_size: Of the weighted particle set, in particles.

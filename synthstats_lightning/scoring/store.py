@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import warnings
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.cache import CacheKey
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.store_check import set_aside_if_corrupt
 
 LAYOUT = 1
 """Version of the table, as SQLite's `user_version`."""
@@ -42,6 +45,10 @@ class ScoreStore:
 
     Failures that the machine may be to blame for (time, memory, a killed process) are not kept.
 
+    A store only saves time, so that nothing that befalls it ends a run. A corrupt file is set aside under
+    another name and a new one begun; where it breaks, or the disk is full, while it is in use, scores are
+    computed as without a store from then on. Either is a warning that names the file.
+
     Args:
         path: The file; it and its folder are made if they do not exist.
 
@@ -53,6 +60,8 @@ class ScoreStore:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = Lock()
+        self._broken = False
+        set_aside_if_corrupt(self.path)
         self._connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -65,24 +74,38 @@ class ScoreStore:
     def get(self, key: CacheKey) -> Score | None:
         """The score under a key, or `None`."""
         query = "SELECT score FROM scores WHERE canonical = ? AND task = ? AND settings = ? AND engine = ?"
-        with self._lock:
-            row = self._connection.execute(query, _columns(key)).fetchone()
-        return None if row is None else Score.from_dict(json.loads(row[0]))
+        rows = self._execute(query, _columns(key))
+        try:
+            return Score.from_dict(json.loads(rows[0][0])) if rows else None
+        except (ValueError, KeyError, TypeError) as error:
+            self._give_up(f"holds what is no score: {error!r}")
+            return None
 
     def put(self, key: CacheKey, score: Score) -> None:
         """Keeps a score under a key, unless one is kept already or the failure is not the program's."""
         if score.failure in NOT_KEPT:
             return
         value = json.dumps(score.to_dict(), allow_nan=False)
-        with self._lock:
-            self._connection.execute(
-                "INSERT OR IGNORE INTO scores VALUES (?, ?, ?, ?, ?)", (*_columns(key), value)
-            )
+        self._execute("INSERT OR IGNORE INTO scores VALUES (?, ?, ?, ?, ?)", (*_columns(key), value))
 
     def __len__(self) -> int:
-        with self._lock:
-            count: int = self._connection.execute("SELECT count(*) FROM scores").fetchone()[0]
-        return count
+        rows = self._execute("SELECT count(*) FROM scores", ())
+        return int(rows[0][0]) if rows else 0
+
+    def _execute(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        """Rows of a statement, none if the file has failed."""
+        if self._broken:
+            return []
+        try:
+            with self._lock:
+                return self._connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            self._give_up(f"failed: {error}")
+            return []
+
+    def _give_up(self, reason: str) -> None:
+        self._broken = True
+        warnings.warn(f"the store of scores {self.path} {reason}; going on without it", stacklevel=3)
 
     def close(self) -> None:
         """Closes the file; the store is of no use afterwards."""

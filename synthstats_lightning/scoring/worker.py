@@ -7,9 +7,13 @@ keeps its own time and memory limits, because a graph comes from a program and m
 from __future__ import annotations
 
 import json
+import os
 import resource
+import select
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, cast
@@ -24,9 +28,11 @@ from synthstats_lightning.programs.literals import graph_literals, literal_copie
 from synthstats_lightning.scoring.cache import CacheKey, ScoreCache
 from synthstats_lightning.scoring.confinement import confine_scorer
 from synthstats_lightning.scoring.density import Density, build_density
+from synthstats_lightning.scoring.design_gain import design_information_gain
 from synthstats_lightning.scoring.draws import PosteriorDraws
 from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed, score_graph
-from synthstats_lightning.scoring.ladder import estimate_posterior
+from synthstats_lightning.scoring.forecast import Forecast, forecast
+from synthstats_lightning.scoring.observed_rows import observed_posterior
 from synthstats_lightning.scoring.posterior_draws import draw_posterior
 from synthstats_lightning.scoring.predictive import predictive_quantiles
 from synthstats_lightning.scoring.score import Score
@@ -52,6 +58,8 @@ class TaskData:
         self.shown_rows: int = message["shown_rows"]
         self.fingerprint: str = message["fingerprint"]
         self.rounding: float | None = message["rounding"]
+        self.held_out: int = message["held_out"]
+        self.quantities: list[str] = message["quantities"]
 
 
 class ScoringService:
@@ -77,11 +85,16 @@ class ScoringService:
         started = time.perf_counter()
         try:
             graph = parse_graph(request["graph"], task.schema)
+            check_declared(graph, task.quantities)
             if request["kind"] == "identify":
                 copies = literal_copies(graph_literals(graph), task.response)
                 return {"canonical": canonical_model(graph).hash, "literal_copies": copies}
             if request["kind"] == "draws":
                 return {"draws": self._draws(graph, task, request).to_json()}
+            if request["kind"] == "forecast":
+                return {"forecast": self._forecast(graph, task, request).to_json()}
+            if request["kind"] == "gain":
+                return self._gain(graph, task, request)
             if request["kind"] == "score":
                 return self._score(graph, task).to_dict()
             return {"quantiles": self._predict(graph, task, request["quantiles"]).tolist()}
@@ -107,6 +120,7 @@ class ScoringService:
                 settings=self.settings,
                 response_name=task.schema.response,
                 rounding=task.rounding,
+                held_out=task.held_out,
             )
             self.cache.put(key, score)
         # of the program, not of its canonical form
@@ -122,19 +136,74 @@ class ScoringService:
             seed=request["seed"],
             shown_rows=task.shown_rows,
             rounding=task.rounding,
+            held_out=task.held_out,
             settings=self.settings,
         )
+
+    def _forecast(self, graph: ModelGraph, task: TaskData, request: dict[str, Any]) -> Forecast:
+        return forecast(
+            graph,
+            task.covariates,
+            task.response,
+            len(task.response) - task.held_out,
+            draws=request["draws"],
+            leave_one_out=request["leave_one_out"],
+            quantities=tuple(task.quantities),
+            rounding=task.rounding,
+            settings=self.settings,
+        )
+
+    def _gain(self, graph: ModelGraph, task: TaskData, request: dict[str, Any]) -> dict[str, Any]:
+        gain = design_information_gain(
+            graph,
+            task.covariates,
+            task.response,
+            len(task.response) - task.held_out,
+            rows_per_design=request["rows_per_design"],
+            outer=request["outer"],
+            inner=request["inner"],
+            rounding=task.rounding,
+            settings=self.settings,
+        )
+        return {"gain": {name: values.tolist() for name, values in gain._asdict().items()}}
 
     def _predict(self, graph: ModelGraph, task: TaskData, quantiles: list[float]) -> Array:
         canonical = canonicalise(graph)
         density = build_density(canonical, task.covariates, task.response, task.rounding)
-        fingerprint = data_fingerprint(task.covariates, task.response, task.shown_rows, task.rounding)
+        fingerprint = data_fingerprint(
+            task.covariates, task.response, task.shown_rows, task.rounding, task.held_out
+        )
         generator = torch.Generator().manual_seed(graph_seed(canonical.to_json(), fingerprint))
         deadline = Deadline(self.settings.time_limit)
-        posterior = estimate_posterior(density, self.settings, generator, deadline)
-        particles, density = posterior.particles, cast(Density, posterior.target)
+        found = observed_posterior(density, task.held_out, self.settings, generator, deadline)
+        particles, density = found.posterior.particles, cast(Density, found.whole)
         weights = particles.log_weight.softmax(-1)
         return predictive_quantiles(density, particles.theta, weights, quantiles, generator).numpy()
+
+
+def _end_with_trainer(descriptor: int) -> None:
+    """Ends this process once the other side is gone, also in the middle of a score."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    poll.poll()
+    os._exit(0)
+
+
+def check_declared(graph: ModelGraph, quantities: Sequence[str]) -> None:
+    """Refuses a program that lacks a quantity which its task asks for; nothing else is taken for it.
+
+    Args:
+        graph: Of the program.
+        quantities: Names that it must declare.
+
+    Raises:
+        ProgramFailure: `BAD_GRAPH`.
+    """
+    for name in quantities:
+        if name not in graph.deterministics:
+            raise ProgramFailure(
+                FailureCategory.BAD_GRAPH, f'the program declares no pm.Deterministic("{name}", ...)'
+            )
 
 
 def serve(connection: Connection) -> None:
@@ -144,6 +213,8 @@ def serve(connection: Connection) -> None:
         confine_scorer(settings["memory_bytes"])
     elif settings["memory_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["memory_bytes"], settings["memory_bytes"]))
+    # not before: a thread is confined only if it comes after
+    threading.Thread(target=_end_with_trainer, args=(connection.fileno(),), daemon=True).start()
     service = ScoringService(EngineSettings(**settings["engine"]), settings["cache_entries"])
     connection.send_bytes(b'{"ready":true}')
     while True:

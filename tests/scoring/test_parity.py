@@ -82,7 +82,8 @@ def test_prior_draws_and_responses_are_possible(parity: Any, name: str) -> None:
     from synthstats_lightning.programs.validation import parse_graph
     from synthstats_lightning.scoring.density import build_density
 
-    for case in reference.importlib.import_module("parity_cases").CASES[name]:
+    modules = [reference.importlib.import_module(f"parity_cases{end}") for end in ("", "_composites")]
+    for case in next(module.CASES[name] for module in modules if name in module.CASES):
         graph = parse_graph(reference.graph_document(case), reference.schema_of(case))
         density = build_density(graph, reference.COVARIATES, case.response)
         draws = density.sample_prior(60, torch.Generator().manual_seed(0))

@@ -113,19 +113,27 @@ class LabelSums:
         return Marginals(torch.cat(total), torch.cat(others))
 
     def draw(
-        self, values: Values, particles: int, given_response: bool, generator: torch.Generator
+        self,
+        values: Values,
+        particles: int,
+        given_response: bool | Bool[Tensor, " rows"],
+        generator: torch.Generator,
     ) -> dict[int, Tensor]:
         """Draws of every discrete parameter given the others, node to int64 values in the padded layout.
 
         Args:
             values: Those that do not depend on discrete parameters.
             particles: How many.
-            given_response: Whether the draws are given the response, too.
+            given_response: Whether the draws are given the response, too, or which of its rows.
             generator: Source of all randomness.
         """
 
         def part(table: Tensor) -> tuple[Tensor, ...]:
-            table = table if given_response else self._without_rows(table)
+            if isinstance(given_response, Tensor):
+                rows = torch.where(given_response, table[..., : self.num_rows], 0.0)
+                table = torch.cat([rows, table[..., self.num_rows :]], -1)
+            elif not given_response:
+                table = self._without_rows(table)
             return tuple(draw_states(self.plan.levels, eliminate(self.plan.levels, table).tables, generator))
 
         columns = [torch.cat(found) for found in zip(*self._in_parts(values, particles, part), strict=True)]

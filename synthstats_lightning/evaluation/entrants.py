@@ -1,0 +1,71 @@
+"""Who takes part in an evaluation: the programs of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.tasks import Task, task_prompt
+
+BENCHMARK_STREAM = 2**45
+"""Programs for evaluation come from streams that nothing else uses, one for each seed."""
+
+
+class WrittenProgram(NamedTuple):
+    """A program that a policy wrote.
+
+    Attributes:
+        source: The program.
+        log_prob: Its log-probability under the policy, in nats.
+        complete: Whether it ends in a stop token; one that does not has failed.
+    """
+
+    source: str
+    log_prob: float
+    complete: bool = True
+
+
+Writer = Callable[[Task, int], Sequence[WrittenProgram]]
+"""From a task and the seed of its instance to programs, drawn independently from a policy."""
+
+
+class PolicyWriter:
+    """Programs from a module's policy, given the prompt of the task.
+
+    Args:
+        module: With a loaded policy.
+        num_programs: Programs for each instance.
+        sampling: Temperature and length; the module's own by default.
+
+    Raises:
+        ValueError: If `num_programs` is below 1.
+    """
+
+    def __init__(
+        self, module: GFlowNetModule, num_programs: int = 16, sampling: SamplingSettings | None = None
+    ) -> None:
+        if num_programs < 1:
+            raise ValueError(f"num_programs must be at least 1, got {num_programs}")
+        self.module = module
+        self.num_programs = num_programs
+        self.sampling = sampling
+
+    def __call__(self, task: Task, seed: int) -> list[WrittenProgram]:
+        """Fresh programs for a task.
+
+        Args:
+            task: Whose prompt the policy reads.
+            seed: Of the instance; equal seeds give equal programs.
+        """
+        settings = self.sampling or self.module.sampling
+        stream = BENCHMARK_STREAM + seed
+        samples = self.module.sample([task_prompt(task)], self.num_programs, settings, stream)
+        log_prob = np.asarray(samples.log_prob.tolist())
+        return [
+            WrittenProgram(source, float(log_prob[row]), bool(samples.stopped[row]))
+            for row, source in enumerate(samples.sources)
+        ]
