@@ -7,8 +7,8 @@ from random import Random
 
 from synthstats_lightning.pretraining.names import column_names, word
 from synthstats_lightning.pretraining.words import ADJECTIVES, LINKS, NOUNS, UNITS, VERBS
+from synthstats_lightning.tasks.columns import Column
 from synthstats_lightning.tasks.prompt import render_request
-from synthstats_lightning.tasks.task import Column
 
 
 @dataclass(frozen=True)

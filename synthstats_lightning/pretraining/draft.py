@@ -8,7 +8,7 @@ from random import Random
 from synthstats_lightning.pretraining.datasets import MadeUpData
 from synthstats_lightning.pretraining.numbers import coarse, location, text
 from synthstats_lightning.pretraining.priors import positive_prior, real_prior, unit_prior
-from synthstats_lightning.tasks.task import Column
+from synthstats_lightning.tasks.columns import Column
 
 STYLES = (
     (("a", "b", "c", "d", "e", "f", "g", "h"), "s", "mu"),

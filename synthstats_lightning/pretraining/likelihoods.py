@@ -7,7 +7,7 @@ import math
 from synthstats_lightning.pretraining.draft import Draft, Range, raw_axis
 from synthstats_lightning.pretraining.numbers import coarse, text
 from synthstats_lightning.pretraining.predictors import predictor
-from synthstats_lightning.tasks.task import Column
+from synthstats_lightning.tasks.columns import Column
 
 REAL_LIKELIHOODS = ("Normal", "StudentT", "Laplace", "Logistic", "Cauchy")
 COUNT_LIKELIHOODS = ("Poisson", "NegativeBinomial", "Binomial")

@@ -7,7 +7,7 @@ from random import Random
 
 from synthstats_lightning.pretraining.draft import Axis, Draft, centred_axis, raw_axis
 from synthstats_lightning.pretraining.means import FORMS, MeanForm, suits
-from synthstats_lightning.tasks.task import Column
+from synthstats_lightning.tasks.columns import Column
 
 CENTRED_FORMS = frozenset({"linear", "quadratic", "broken_stick"})
 

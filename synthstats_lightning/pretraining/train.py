@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 import torch
@@ -73,18 +74,14 @@ def train(
         Mean loss of the last tenth of the last stage, in nats per program token.
     """
     model.set_attn_implementation(register())
-    if settings.compile:
-        for layer in model.model.layers:
-            layer.compile(dynamic=True)
-    model.train()
     losses: list[float] = []
-    for index, stage in enumerate(settings.stages):
-        rng = Random(settings.seed + 1 + index)  # noqa: S311
-        losses = train_stage(model, tokenizer, settings, stage, rng=rng, context=context, log=log)
+    with _compiled(model, settings.compile):
+        model.train()
+        for index, stage in enumerate(settings.stages):
+            rng = Random(settings.seed + 1 + index)  # noqa: S311
+            losses = train_stage(model, tokenizer, settings, stage, rng=rng, context=context, log=log)
     model.eval()
     model.set_attn_implementation("sdpa")
-    for layer in model.model.layers:
-        layer._compiled_call_impl = None  # what `compile` has set: sampling afterwards needs no compiled code
     last = losses[-max(1, len(losses) // 10) :]
     return sum(last) / len(last)
 
@@ -100,7 +97,6 @@ def train_stage(
     log: Callable[[str], None],
 ) -> list[float]:
     """Trains the model for one stage and returns the loss of every step, in nats per program token."""
-    optimizers = make_optimizers(model, settings.weight_decay)
     batches = packed_batches(
         rng,
         tokenizer,
@@ -108,6 +104,54 @@ def train_stage(
         num_programs=stage.programs_per_request,
         max_length=context,
     )
+    return _steps(model, batches, settings, stage, log)
+
+
+def train_on(
+    model: Qwen3ForCausalLM,
+    batches: Iterator[PackedBatch],
+    settings: TrainingSettings,
+    stage: StageSettings,
+    log: Callable[[str], None] = print,
+) -> list[float]:
+    """Trains the model for one stage on given batches, and leaves it in evaluation mode.
+
+    Args:
+        model: In the attention of `attention.register`.
+        batches: At least `stage.steps`.
+        settings: How.
+        stage: Steps and learning rate.
+        log: Takes each log line.
+
+    Returns:
+        The loss of every step, in nats per counted token.
+    """
+    with _compiled(model, settings.compile):
+        model.train()
+        losses = _steps(model, batches, settings, stage, log)
+    model.eval()
+    return losses
+
+
+@contextmanager
+def _compiled(model: Qwen3ForCausalLM, wanted: bool) -> Iterator[None]:
+    """Within this context the layers are compiled, where that is wanted."""
+    if wanted:
+        for layer in model.model.layers:
+            layer.compile(dynamic=True)
+    yield
+    for layer in model.model.layers:
+        layer._compiled_call_impl = None  # what `compile` has set: sampling afterwards needs no compiled code
+
+
+def _steps(
+    model: Qwen3ForCausalLM,
+    batches: Iterator[PackedBatch],
+    settings: TrainingSettings,
+    stage: StageSettings,
+    log: Callable[[str], None],
+) -> list[float]:
+    optimizers = make_optimizers(model, settings.weight_decay)
     losses: list[float] = []
     started, tokens = time.perf_counter(), 0
     for step in range(stage.steps):
