@@ -2,17 +2,21 @@
 
 from synthstats_lightning.policy.loading import ModelSettings, load_policy, resolve
 from synthstats_lightning.policy.lora import LoraSettings
+from synthstats_lightning.policy.multi_turn import Environment, Episode, Thoughts, sample_episodes
 from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.reroll import reroll_programs
 from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed, on_policy
 from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
 
 __all__ = [
+    "Environment",
+    "Episode",
     "LoraSettings",
     "ModelSettings",
     "Policy",
     "SampledPrograms",
     "SamplingSettings",
+    "Thoughts",
     "adapter_as",
     "annealed",
     "copy_adapter",
@@ -20,4 +24,5 @@ __all__ = [
     "on_policy",
     "reroll_programs",
     "resolve",
+    "sample_episodes",
 ]

@@ -11,7 +11,7 @@ _FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTA
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
-def encode_prompt(tokenizer: Any, rules: str, request: str) -> list[int]:
+def encode_prompt(tokenizer: Any, rules: str, request: str, thinking: bool = False) -> list[int]:
     """Token ids of a prompt, up to where the program starts.
 
     With a chat template: rules as the system message, request as the user's, then the start of the answer; a
@@ -22,6 +22,7 @@ def encode_prompt(tokenizer: Any, rules: str, request: str) -> list[int]:
         tokenizer: A transformers tokenizer.
         rules: What a program is, the same for every task.
         request: What this task's data are.
+        thinking: Whether a model that can think is asked to.
     """
     if not getattr(tokenizer, "chat_template", None):
         ids: list[int] = tokenizer(f"{rules}\n\n{request}\n\n").input_ids
@@ -30,17 +31,24 @@ def encode_prompt(tokenizer: Any, rules: str, request: str) -> list[int]:
 
     user = {"role": "user", "content": request}
     try:
-        text = _render(tokenizer, [{"role": "system", "content": rules}, user])
+        text = render_chat(tokenizer, [{"role": "system", "content": rules}, user], thinking)
     except TemplateError:
-        text = _render(tokenizer, [{"role": "user", "content": f"{rules}\n\n{request}"}])
+        text = render_chat(tokenizer, [{"role": "user", "content": f"{rules}\n\n{request}"}], thinking)
     ids = tokenizer(text, add_special_tokens=False).input_ids
     return ids
 
 
-def _render(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+def render_chat(tokenizer: Any, messages: list[dict[str, str]], thinking: bool = False) -> str:
+    """Messages as the chat template writes them, up to where the next answer starts.
+
+    Args:
+        tokenizer: A transformers tokenizer with a chat template.
+        messages: With `role` and `content`.
+        thinking: Whether a model that can think is asked to.
+    """
     # enable_thinking is read by templates of models that can think, and ignored by the others
     text: str = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, tokenize=False, enable_thinking=False
+        messages, add_generation_prompt=True, tokenize=False, enable_thinking=thinking
     )
     return text
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+Forward = Callable[..., Tensor]
+"""From a backbone and its arguments to last hidden states."""
+
+
+def last_hidden_states(backbone: nn.Module, **arguments: Any) -> Tensor:
+    """One call of a language model without its head."""
+    hidden: Tensor = backbone(**arguments, return_dict=True).last_hidden_state
+    return hidden
 
 
 def pad_left(
@@ -36,6 +46,7 @@ def run_backbone(
     mask: Bool[Tensor, "batch all"] | None,
     past_key_values: Any | None,
     past: int = 0,
+    forward: Forward = last_hidden_states,
 ) -> Float[Tensor, "batch new hidden"]:
     """Last hidden states of new tokens.
 
@@ -46,6 +57,7 @@ def run_backbone(
             attention a mask.
         past_key_values: Keys and values of the `past` tokens; extended in place. `None` for none.
         past: How many those are.
+        forward: What calls the backbone, such as its compiled form.
 
     Returns:
         Hidden states of the new tokens.
@@ -59,10 +71,9 @@ def run_backbone(
     kind: Any = type(backbone)
     if _takes_positions(kind):
         arguments["position_ids"] = positions
-    hidden: Tensor = backbone(
-        **arguments, past_key_values=past_key_values, use_cache=past_key_values is not None, return_dict=True
-    ).last_hidden_state
-    return hidden
+    return forward(
+        backbone, **arguments, past_key_values=past_key_values, use_cache=past_key_values is not None
+    )
 
 
 @cache
@@ -78,6 +89,7 @@ def program_hidden_states(
     prompt_mask: Bool[Tensor, "batch prompt"],
     program_ids: Int[Tensor, "batch time"],
     share_prompts: bool,
+    forward: Forward = last_hidden_states,
 ) -> Float[Tensor, "batch time hidden"]:
     """Hidden states at the positions that predict each program token.
 
@@ -89,6 +101,7 @@ def program_hidden_states(
         program_ids: Right-padded. Padding needs no mask: no token sees what comes after it.
         share_prompts: Compute each distinct prompt once and let its programs share the keys and values,
             gradient included.
+        forward: What calls the backbone, such as its compiled form.
 
     Returns:
         Position t holds what predicts `program_ids[:, t]`.
@@ -105,11 +118,11 @@ def program_hidden_states(
 
             shared = training_cache(config)
             prefix_mask = (distinct >= 0)[:, :-1] if padded else None
-            run_backbone(backbone, distinct[:, :-1].clamp(min=0), prefix_mask, shared)
+            run_backbone(backbone, distinct[:, :-1].clamp(min=0), prefix_mask, shared, forward=forward)
             shared.reorder_cache(group)
             ids = torch.cat([prompt_ids[:, -1:], program_ids[:, :-1]], 1)
             mask = torch.cat([prompt_mask[:, :-1], program_mask], 1) if padded else None
-            return run_backbone(backbone, ids, mask, shared, past=width - 1)
+            return run_backbone(backbone, ids, mask, shared, width - 1, forward)
     ids = torch.cat([prompt_ids, program_ids[:, :-1]], 1)
     mask = torch.cat([prompt_mask, program_mask[:, :-1]], 1) if padded else None
-    return run_backbone(backbone, ids, mask, None)[:, width - 1 :]
+    return run_backbone(backbone, ids, mask, None, forward=forward)[:, width - 1 :]

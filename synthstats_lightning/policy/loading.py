@@ -18,6 +18,10 @@ from synthstats_lightning.policy.policy import Policy
 
 TINY = "tiny"
 """Name of the bundled policy."""
+TINY_EPISODES = "tiny-episodes"
+"""Name of the bundled policy that experiments before it writes a program."""
+BUNDLED = {TINY: "tiny", TINY_EPISODES: "tiny_episodes"}
+"""Names of the bundled policies and their folders."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,15 @@ class ModelSettings:
         gradient_checkpointing: Recompute activations in the backward pass: less memory, more time.
         revision: Branch, tag or commit of a hub repository; `None` for its default branch.
         attention: Attention implementation that transformers is asked for, `None` for its own choice.
+        micro_batch_tokens: Padded tokens, prompt and program, that one forward pass of the loss sees at most;
+            a larger batch goes through in pieces, with one gradient and one optimiser step for all. `None`
+            passes it at once. It costs one more forward pass, so that gradient checkpointing beside it saves
+            little and costs another.
+        compile: Compile the forward pass that yields log-probabilities with `torch.compile`. The first steps
+            take minutes longer; sampling is as before.
 
     Raises:
-        ValueError: If `dtype` is not one of the allowed.
+        ValueError: If `dtype` is not one of the allowed, or `micro_batch_tokens` is less than 1.
     """
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -42,11 +52,15 @@ class ModelSettings:
     gradient_checkpointing: bool = False
     revision: str | None = None
     attention: str | None = None
+    micro_batch_tokens: int | None = None
+    compile: bool = False
 
     def __post_init__(self) -> None:
         allowed = ("auto", "float32", "bfloat16", "float16")
         if self.dtype not in allowed:
             raise ValueError(f"dtype must be one of {', '.join(allowed)}, got {self.dtype!r}")
+        if self.micro_batch_tokens is not None and self.micro_batch_tokens < 1:
+            raise ValueError(f"micro_batch_tokens must be at least 1, got {self.micro_batch_tokens}")
 
 
 def load_policy(
@@ -59,7 +73,8 @@ def load_policy(
     """Load a causal language model and put an adapter on it.
 
     Args:
-        name_or_folder: `"tiny"` for the bundled policy, a folder with a transformers model, or a hub name.
+        name_or_folder: `"tiny"` or `"tiny-episodes"` for a bundled policy, a folder with a transformers
+            model, or a hub name.
         lora: The adapter; `None` for none, which leaves a frozen policy equal to its reference.
         model: How the base is loaded.
         adapter: Folder of a saved adapter to start from, instead of a new one by `lora`.
@@ -71,12 +86,12 @@ def load_policy(
     Raises:
         FileNotFoundError: If a folder, or the adapter in it, does not exist.
         OSError: If the hub has no such model, or cannot be reached.
-        ValueError: If 4-bit loading is asked for and impossible, or the model's head is one that
+        ValueError: If 4-bit loading or compiling is asked for and impossible, or the model's head is one that
             log-probabilities cannot be computed from.
     """
-    if name_or_folder == TINY and model.dtype == "auto":
+    if name_or_folder in BUNDLED and model.dtype == "auto":
         model = replace(model, dtype="float32")  # saved in half of that, to keep the package small
-    with _quiet(name_or_folder == TINY):
+    with _quiet(name_or_folder in BUNDLED):
         language_model, tokenizer = _load_base(resolve(name_or_folder), model)
     language_model.requires_grad_(False)
     head = output_head(language_model)
@@ -93,7 +108,9 @@ def load_policy(
             adapted = add_adapter(language_model, lora)
     # asked for anew: the adapter may have wrapped it
     head = replace(head, module=language_model.get_output_embeddings())
-    policy = Policy(adapted, tokenizer, name_or_folder, head, model.revision)
+    policy = Policy(
+        adapted, tokenizer, name_or_folder, head, model.revision, model.micro_batch_tokens, model.compile
+    )
     return policy.train(policy.has_adapter)
 
 
@@ -103,10 +120,13 @@ def resolve(name_or_folder: str) -> str:
     Raises:
         FileNotFoundError: If it is written like a path and there is no such folder with a model in it.
     """
-    if name_or_folder == TINY:
-        folder = Path(str(resources.files("synthstats_lightning.policy").joinpath(TINY)))
+    if name_or_folder in BUNDLED:
+        files = resources.files("synthstats_lightning.policy").joinpath(BUNDLED[name_or_folder])
+        folder = Path(str(files))
         if not (folder / "config.json").is_file():
-            raise FileNotFoundError(f"the bundled policy 'tiny' is missing from this installation: {folder}")
+            raise FileNotFoundError(
+                f"the bundled policy {name_or_folder!r} is missing from this installation: {folder}"
+            )
         return str(folder)
     folder = Path(name_or_folder).expanduser()
     if folder.is_dir():

@@ -80,7 +80,7 @@ def add_adapter(model: Any, settings: LoraSettings) -> Any:
         task_type="CAUSAL_LM",
     )
     with _quiet_peft():
-        return _in_float32(get_peft_model(model, config))
+        return _prepared(get_peft_model(model, config))
 
 
 def load_adapter(model: Any, folder: str | Path) -> Any:
@@ -103,42 +103,42 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
             f"adapter: no adapter_config.json in {str(folder)!r}; give a folder saved by PEFT"
         )
     with _quiet_peft():
-        return _in_float32(PeftModel.from_pretrained(model, str(folder), is_trainable=True))
+        return _prepared(PeftModel.from_pretrained(model, str(folder), is_trainable=True))
 
 
 @contextmanager
 def folded(model: Any) -> Iterator[None]:
-    """Within this context the adapter is part of the base weights: one product a layer instead of three.
+    """Within this context the adapter is part of its layers' weights: one product a layer instead of three.
 
-    For sampling. The base weights come back as they were, bit for bit. Does nothing unless every adapted
-    layer is an untied float32 linear layer: rounding the sum to fewer bits would change the policy.
+    For sampling. The base weights stay as they are. Does nothing unless every adapted layer is an untied
+    float32 linear layer: rounding the sum to fewer bits would change the policy.
 
     Args:
         model: A `peft.PeftModel`, or a model without an adapter.
     """
     from peft.tuners.lora import LoraLayer
 
+    from synthstats_lightning.policy.fused_lora import FusedLinear
+
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     tied = {id(embedding.weight) for embedding in model.modules() if isinstance(embedding, nn.Embedding)}
     foldable = bool(layers) and all(
-        type(layer.base_layer) is nn.Linear
+        isinstance(layer, FusedLinear)
+        and layer.only_adapter() is not None
         and layer.base_layer.weight.dtype == torch.float32
         and id(layer.base_layer.weight) not in tied
-        and not layer.merged
-        and not layer.disable_adapters
         for layer in layers
     )
     if not foldable:
         yield
         return
-    kept = [layer.base_layer.weight.data.clone() for layer in layers]
-    model.merge_adapter()
+    for layer in layers:
+        layer.fold()
     try:
         yield
     finally:
-        model.unmerge_adapter()
-        for layer, weight in zip(layers, kept, strict=True):
-            layer.base_layer.weight.data = weight
+        for layer in layers:
+            layer.unfold()
 
 
 @contextmanager
@@ -149,8 +149,11 @@ def _quiet_peft() -> Iterator[None]:
         yield
 
 
-def _in_float32(model: Any) -> Any:
+def _prepared(model: Any) -> Any:
+    """The adapter in float32, its layers fused."""
+    from synthstats_lightning.policy.fused_lora import fuse_layers
+
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.to(torch.float32)
-    return model
+    return fuse_layers(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,13 @@ from torch.nn import functional
 
 from synthstats_lightning.policy import encoding
 from synthstats_lightning.policy.buckets import length_buckets
-from synthstats_lightning.policy.hidden import pad_left, program_hidden_states, run_backbone
+from synthstats_lightning.policy.compilation import compiled_forward
+from synthstats_lightning.policy.hidden import (
+    last_hidden_states,
+    pad_left,
+    program_hidden_states,
+    run_backbone,
+)
 from synthstats_lightning.policy.log_probs import (
     OutputHead,
     forbid_early_stop,
@@ -23,6 +29,7 @@ from synthstats_lightning.policy.log_probs import (
     token_log_probs,
 )
 from synthstats_lightning.policy.lora import folded
+from synthstats_lightning.policy.micro_batches import joined, micro_batches, recomputed
 from synthstats_lightning.policy.sampling import (
     SampledPrograms,
     SamplingSettings,
@@ -58,6 +65,11 @@ class Policy(nn.Module):
         name: What it was loaded from.
         revision: Of the hub repository, if one was asked for.
         head: Its output head.
+        micro_batch_tokens: See `ModelSettings`.
+        compiled: Whether log-probabilities of given programs come from a compiled forward pass.
+
+    Raises:
+        ValueError: If there is no compiler to compile with.
 
     Attributes:
         model: As given.
@@ -68,7 +80,14 @@ class Policy(nn.Module):
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, name: str, head: OutputHead, revision: str | None = None
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        head: OutputHead,
+        revision: str | None = None,
+        micro_batch_tokens: int | None = None,
+        compiled: bool = False,
     ) -> None:
         super().__init__()
         self.model = model
@@ -82,6 +101,8 @@ class Policy(nn.Module):
         pad = tokenizer.pad_token_id
         self.pad_token_id: int = self.stop_token_id if pad is None else pad
         self._head = head
+        self.micro_batch_tokens = micro_batch_tokens
+        self._forward = compiled_forward() if compiled else last_hidden_states
 
     @property
     def has_adapter(self) -> bool:
@@ -118,9 +139,9 @@ class Policy(nn.Module):
 
     # -- text and tokens
 
-    def encode_prompt(self, rules: str, request: str) -> list[int]:
+    def encode_prompt(self, rules: str, request: str, thinking: bool = False) -> list[int]:
         """Token ids of a prompt, up to where the program starts; see `encoding.encode_prompt`."""
-        return encoding.encode_prompt(self.tokenizer, rules, request)
+        return encoding.encode_prompt(self.tokenizer, rules, request, thinking)
 
     def encode_program(self, source: str) -> list[int]:
         """Token ids of a given program, the stop token included."""
@@ -148,6 +169,7 @@ class Policy(nn.Module):
         prompt_mask: Bool[Tensor, "batch prompt"] | None = None,
         share_prompts: bool = True,
         min_new_tokens: int = 0,
+        own_mask: Bool[Tensor, "batch time"] | None = None,
     ) -> Float[Tensor, "batch time"]:
         """The log π of each program token, at temperature 1, in float32.
 
@@ -159,16 +181,20 @@ class Policy(nn.Module):
             share_prompts: Run each distinct prompt once where at least half of the rows share one. Same
                 values, less work; ignored with gradient checkpointing, which rules out a cache.
             min_new_tokens: See `SamplingSettings`.
+            own_mask: True on the tokens that the policy wrote; the others are an environment's: they are
+                attended to and have no log-probability. Default: all are the policy's.
 
         Returns:
-            In nats; 0 where the mask is False.
+            In nats; 0 where a mask is False.
         """
         stop = min_new_tokens > 0  # then it is needed for the tokens, too
-        values = self._passes(prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, stop)
+        counted = program_mask if own_mask is None else program_mask & own_mask
+        given = prompt_ids, program_ids, program_mask, counted, prompt_mask
+        values = self._passes(*given, share_prompts, stop)
         if not stop:
             return values[0]
         token, _ = forbid_early_stop(values[0], values[1], min_new_tokens)
-        return token.masked_fill(~program_mask, 0.0)
+        return token.masked_fill(~counted, 0.0)
 
     def token_and_stop_log_probs(
         self,
@@ -178,6 +204,7 @@ class Policy(nn.Module):
         prompt_mask: Bool[Tensor, "batch prompt"] | None = None,
         share_prompts: bool = True,
         min_new_tokens: int = 0,
+        own_mask: Bool[Tensor, "batch time"] | None = None,
     ) -> ProgramLogProbs:
         """The log π of each program token and of stopping in its place, from one pass over the vocabulary.
 
@@ -188,13 +215,15 @@ class Policy(nn.Module):
             prompt_mask: See `token_log_probs`.
             share_prompts: See `token_log_probs`.
             min_new_tokens: See `SamplingSettings`.
+            own_mask: See `token_log_probs`.
         """
+        counted = program_mask if own_mask is None else program_mask & own_mask
         token, stop, hidden = self._passes(
-            prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, stop=True
+            prompt_ids, program_ids, program_mask, counted, prompt_mask, share_prompts, stop=True
         )
         if min_new_tokens > 0:
             token, stop = forbid_early_stop(token, stop, min_new_tokens)
-            token = token.masked_fill(~program_mask, 0.0)
+            token = token.masked_fill(~counted, 0.0)
         return ProgramLogProbs(token, stop, hidden)
 
     def _passes(
@@ -202,11 +231,12 @@ class Policy(nn.Module):
         prompt_ids: Tensor,
         program_ids: Tensor,
         program_mask: Tensor,
+        counted: Tensor,
         prompt_mask: Tensor | None,
         share_prompts: bool,
         stop: bool,
     ) -> list[Tensor]:
-        """Token log-probs and, with `stop`, those of stopping and hidden states; by buckets of length."""
+        """Token log-probs and, with `stop`, those of stopping and hidden states; by groups of rows."""
         if prompt_mask is None:
             prompt_mask = (prompt_ids != self.pad_token_id).cumsum(1) > 0
             prompt_mask = prompt_mask | ~prompt_mask.any(1, keepdim=True)
@@ -214,32 +244,38 @@ class Policy(nn.Module):
             getattr(module, "gradient_checkpointing", False) for module in self.language_model.modules()
         )
         share = share_prompts and not checkpointing
-        groups = length_buckets(program_mask.sum(1).cpu())
+        lengths, time = program_mask.sum(1).cpu(), program_ids.shape[1]
+        limit = self.micro_batch_tokens
+        if limit is None:
+            groups = length_buckets(lengths)
+        else:
+            groups = micro_batches(prompt_ids, prompt_mask, lengths, limit)
         if len(groups) == 1:
-            return self._one_pass(prompt_ids, prompt_mask, program_ids, program_mask, share, stop)
-        whole: list[Tensor] = []
-        time = program_ids.shape[1]
-        for rows in (group.to(program_ids.device) for group in groups):
-            width = int(program_mask[rows].sum(1).max())
-            ids, mask = program_ids[rows, :width], program_mask[rows, :width]
+            return self._one_pass(prompt_ids, prompt_mask, program_ids, counted, share, stop)
+
+        def one_group(rows: Tensor) -> list[Tensor]:
+            width = int(lengths[rows].max())
+            rows = rows.to(program_ids.device)
+            ids, mask = program_ids[rows, :width], counted[rows, :width]
             parts = self._one_pass(prompt_ids[rows], prompt_mask[rows], ids, mask, share, stop)
-            if not whole:
-                whole = [part.new_zeros(len(program_ids), time, *part.shape[2:]) for part in parts]
-            for index, part in enumerate(parts):
-                padding = (0, 0) * (part.dim() - 2) + (0, time - width)
-                whole[index] = whole[index].index_copy(0, rows, functional.pad(part, padding))
-        return whole
+            widths = [(0, 0) * (part.dim() - 2) + (0, time - width) for part in parts]
+            return [functional.pad(part, padding) for part, padding in zip(parts, widths, strict=True)]
+
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        if limit is None or not trained:
+            return joined(one_group, groups, len(program_ids))
+        return recomputed(one_group, groups, len(program_ids), trained)
 
     def _one_pass(
         self,
         prompt_ids: Tensor,
         prompt_mask: Tensor,
         program_ids: Tensor,
-        program_mask: Tensor,
+        counted: Tensor,
         share: bool,
         stop: bool,
     ) -> list[Tensor]:
-        """One forward pass of `_passes`."""
+        """One forward pass of `_passes`: values of the counted tokens."""
         hidden = program_hidden_states(
             self.language_model.base_model,
             self.language_model.config,
@@ -247,13 +283,14 @@ class Policy(nn.Module):
             prompt_mask,
             program_ids,
             share,
+            self._forward,
         )
-        states, targets = hidden[program_mask], program_ids[program_mask]
+        states, targets = hidden[counted], program_ids[counted]
         if not stop:
             values = token_log_probs(states, targets, self._head)
-            return [values.new_zeros(program_ids.shape).masked_scatter(program_mask, values)]
+            return [values.new_zeros(program_ids.shape).masked_scatter(counted, values)]
         both = token_and_stop_log_probs(states, targets, self._head, tuple(self.stop_token_ids))
-        spread = [value.new_zeros(program_ids.shape).masked_scatter(program_mask, value) for value in both]
+        spread = [value.new_zeros(program_ids.shape).masked_scatter(counted, value) for value in both]
         return [*spread, hidden]
 
     def program_log_probs(
@@ -264,10 +301,11 @@ class Policy(nn.Module):
         prompt_mask: Bool[Tensor, "batch prompt"] | None = None,
         share_prompts: bool = True,
         min_new_tokens: int = 0,
+        own_mask: Bool[Tensor, "batch time"] | None = None,
     ) -> Float[Tensor, " batch"]:
         """The log π of each program, the sum of `token_log_probs` over its tokens, in nats, float32."""
         return self.token_log_probs(
-            prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, min_new_tokens
+            prompt_ids, program_ids, program_mask, prompt_mask, share_prompts, min_new_tokens, own_mask
         ).sum(1)
 
     @torch.no_grad()
@@ -311,7 +349,7 @@ class Policy(nn.Module):
     def sample(
         self,
         prompts: list[list[int]],
-        num_samples: int,
+        num_samples: int | Sequence[int],
         settings: SamplingSettings,
         seed: int,
         rank: int = 0,
@@ -324,23 +362,28 @@ class Policy(nn.Module):
 
         Args:
             prompts: Token ids, from `encode_prompt`.
-            num_samples: Programs per prompt.
+            num_samples: Programs per prompt: one number, or a number for each, of which some may be 0.
             settings: Temperature, exploration and limit.
             seed: Of the run.
             rank: Of this process.
             step: Of the training.
 
         Returns:
-            `len(prompts) * num_samples` programs, those of one prompt together.
+            As many programs as asked for, those of one prompt together.
 
         Raises:
-            ValueError: If there is no prompt, an empty prompt, `num_samples` is less than 1, or prompt and
+            ValueError: If there is no prompt, an empty prompt, `num_samples` asks for nothing, or prompt and
                 limit together exceed the positions that the model knows.
         """
         if not prompts or not all(prompts):
             raise ValueError("prompts must hold at least one prompt, each of at least one token")
-        if num_samples < 1:
-            raise ValueError(f"num_samples must be at least 1, got {num_samples}")
+        given = [num_samples] * len(prompts) if isinstance(num_samples, int) else list(num_samples)
+        if len(given) != len(prompts) or min(given) < 0 or max(given) < 1:
+            raise ValueError(
+                f"num_samples must be at least 1, or a number for each of {len(prompts)} prompts,"
+                f" got {num_samples}"
+            )
+        counts = torch.tensor(given, device=self.device)
         positions = getattr(self.language_model.config, "max_position_embeddings", None)
         longest = max(len(prompt) for prompt in prompts)
         if positions is not None and longest + settings.max_new_tokens > positions:
@@ -349,9 +392,10 @@ class Policy(nn.Module):
                 f"the model knows {positions} positions and the longest prompt takes {longest}"
             )
         generator = torch.Generator().manual_seed(stream_seed(seed, rank, step))
-        distinct = list(dict.fromkeys(tuple(prompt) for prompt in prompts))
-        prompt_of = torch.tensor([distinct.index(tuple(prompt)) for prompt in prompts], device=self.device)
-        row_prompt = prompt_of.repeat_interleave(num_samples)
+        wanted = [tuple(prompt) for prompt, count in zip(prompts, given, strict=True) if count]
+        distinct = list(dict.fromkeys(wanted))
+        prompt_of = torch.tensor([distinct.index(prompt) for prompt in wanted], device=self.device)
+        row_prompt = prompt_of.repeat_interleave(counts[counts > 0])
         with self.evaluating():
             with folded(self.model):
                 decoded = decode_programs(
@@ -370,7 +414,7 @@ class Policy(nn.Module):
             )
         ids, lengths = decoded.program_ids.tolist(), decoded.program_mask.sum(1).tolist()
         return SampledPrograms(
-            prompt_index=torch.arange(len(prompts), device=self.device).repeat_interleave(num_samples),
+            prompt_index=torch.arange(len(prompts), device=self.device).repeat_interleave(counts),
             program_ids=decoded.program_ids,
             program_mask=decoded.program_mask,
             log_prob=decoded.log_prob,

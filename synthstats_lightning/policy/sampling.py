@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -108,7 +109,10 @@ class SampledPrograms(NamedTuple):
             temperature 1, in nats, float32 `[batch]`. Accumulated while decoding.
         reference_log_prob: The same under the policy with its adapter off, by one teacher-forced pass.
         stopped: Whether the program ended with a stop token rather than at the limit, `[batch]`.
-        sources: Program source of each row.
+        sources: Program source of each row; of an episode what it submitted, empty if nothing.
+        own_mask: Of episodes: True on the sampled tokens among `program_ids`, where an environment wrote the
+            others; `program_mask` is True on both.
+        episodes: Of episodes: each row's own, as its environment keeps it.
     """
 
     prompt_index: Int[Tensor, " batch"]
@@ -118,6 +122,8 @@ class SampledPrograms(NamedTuple):
     reference_log_prob: Float[Tensor, " batch"]
     stopped: Bool[Tensor, " batch"]
     sources: list[str]
+    own_mask: Bool[Tensor, "batch time"] | None = None
+    episodes: Sequence[Any] = ()
 
 
 class Decoded(NamedTuple):
@@ -177,6 +183,29 @@ def row_temperatures(
     )
 
 
+class RowRandomness(NamedTuple):
+    """All that rows of a batch need of a random stream.
+
+    Attributes:
+        uniforms: From `[0, 1)`, for each token of each row, float64.
+        temperatures: Each row's own, or `None` if all have that of the settings.
+    """
+
+    uniforms: Float[Tensor, "time batch"]
+    temperatures: Float[Tensor, " batch"] | None
+
+    def of_rows(self, rows: Int[Tensor, " rows"]) -> RowRandomness:
+        """That of some of the rows."""
+        temperatures = None if self.temperatures is None else self.temperatures[rows]
+        return RowRandomness(self.uniforms[:, rows], temperatures)
+
+
+def draw_randomness(settings: SamplingSettings, num_rows: int, generator: torch.Generator) -> RowRandomness:
+    """Random numbers of rows of at most `settings.max_new_tokens` tokens, on CPU."""
+    uniforms = torch.rand(settings.max_new_tokens, num_rows, generator=generator, dtype=torch.float64)
+    return RowRandomness(uniforms, row_temperatures(settings, num_rows, generator))
+
+
 def draw_tokens(
     probabilities: Float[Tensor, "batch vocabulary"], uniforms: Float[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
@@ -198,6 +227,7 @@ def decode_programs(
     stop_ids: tuple[int, ...],
     pad_id: int,
     generator: torch.Generator,
+    randomness: RowRandomness | None = None,
 ) -> Decoded:
     """Draw one program per row. Each prompt is run once; its rows share what the cache holds of it.
 
@@ -214,6 +244,7 @@ def decode_programs(
         stop_ids: Tokens that end a program.
         pad_id: What fills the prompts' front and the programs' end.
         generator: Source of all randomness, on CPU.
+        randomness: Of the rows, where they have drawn it themselves; the generator is not used then.
 
     Returns:
         Programs on the device of `row_prompt`, cut at the longest.
@@ -221,9 +252,9 @@ def decode_programs(
     from synthstats_lightning.policy.cache import sampling_cache
 
     device, num_rows, limit = row_prompt.device, row_prompt.shape[0], settings.max_new_tokens
-    uniforms = torch.rand(limit, num_rows, generator=generator, dtype=torch.float64).to(device)
-    temperatures = row_temperatures(settings, num_rows, generator)
-    temperatures = None if temperatures is None else temperatures.to(device)
+    drawn = draw_randomness(settings, num_rows, generator) if randomness is None else randomness
+    uniforms = drawn.uniforms.to(device)
+    temperatures = None if drawn.temperatures is None else drawn.temperatures.to(device)
     stops = torch.tensor(stop_ids, device=device)
     prompt_ids, prompt_mask = pad_left(prompts, pad_id, device)
     mask = None if bool(prompt_mask.all()) else prompt_mask
