@@ -1,4 +1,4 @@
-"""Models that use every univariate and composite distribution that PyMC documents, for parity checks.
+"""Models that use every univariate distribution that PyMC documents, for parity checks.
 
 Each distribution has models in which the response follows it, with latent parameters, so that gradients in
 every parameter count; and, where a continuous latent may follow it, models in which one does.
@@ -87,7 +87,7 @@ def row_weights() -> Any:
     return pt.stack([share, 1.0 - share], axis=-1)
 
 
-def _of(latent: Callable[[], Any]) -> Case:
+def of_latent(latent: Callable[[], Any]) -> Case:
     """A model whose mean is a sum of two latents that follow a distribution."""
     return Case(lambda y: pm.Normal("y", latent().sum() + 0.1 * X, 1.3, observed=y), REAL)
 
@@ -95,66 +95,66 @@ def _of(latent: Callable[[], Any]) -> Case:
 CONTINUOUS: Mapping[str, list[Case]] = {
     "Normal": [
         Case(lambda y: pm.Normal("y", linear(), tau=positive(), observed=y), REAL),
-        _of(lambda: pm.Normal("z", real(), positive(), shape=2)),
+        of_latent(lambda: pm.Normal("z", real(), positive(), shape=2)),
     ],
     "HalfNormal": [
         Case(lambda y: pm.HalfNormal("y", positive(), observed=y), POSITIVE),
-        _of(lambda: pm.HalfNormal("z", positive(), shape=2)),
+        of_latent(lambda: pm.HalfNormal("z", positive(), shape=2)),
     ],
     "LogNormal": [
         Case(lambda y: pm.LogNormal("y", linear(), positive(), observed=y), POSITIVE),
-        _of(lambda: pm.LogNormal("z", real(), 0.6, shape=2)),
+        of_latent(lambda: pm.LogNormal("z", real(), 0.6, shape=2)),
     ],
     "Exponential": [
         Case(lambda y: pm.Exponential("y", positive(), observed=y), POSITIVE),
-        _of(lambda: pm.Exponential("z", positive(), shape=2)),
+        of_latent(lambda: pm.Exponential("z", positive(), shape=2)),
     ],
     "Gamma": [
         Case(lambda y: pm.Gamma("y", mu=pt.exp(linear()), sigma=positive(), observed=y), POSITIVE),
-        _of(lambda: pm.Gamma("z", positive("alpha"), positive(), shape=2)),
+        of_latent(lambda: pm.Gamma("z", positive("alpha"), positive(), shape=2)),
     ],
     "ChiSquared": [
         Case(lambda y: pm.ChiSquared("y", nu=positive(), observed=y), POSITIVE),
-        _of(lambda: pm.ChiSquared("z", nu=3.0, shape=2)),
+        of_latent(lambda: pm.ChiSquared("z", nu=3.0, shape=2)),
     ],
     "InverseGamma": [
         Case(lambda y: pm.InverseGamma("y", positive("alpha"), positive(), observed=y), POSITIVE),
-        _of(lambda: pm.InverseGamma("z", positive("alpha"), positive(), shape=2)),
+        of_latent(lambda: pm.InverseGamma("z", positive("alpha"), positive(), shape=2)),
     ],
     "Beta": [
         Case(lambda y: pm.Beta("y", mu=pm.math.invlogit(linear()), nu=4 * positive(), observed=y), UNIT),
-        _of(lambda: pm.Beta("z", positive("alpha"), positive(), shape=2)),
+        of_latent(lambda: pm.Beta("z", positive("alpha"), positive(), shape=2)),
     ],
     "Uniform": [
         Case(lambda y: pm.Uniform("y", -4.0 - positive(), 6.0 + positive("c"), observed=y), REAL),
-        _of(lambda: pm.Uniform("z", -1.0, 2.0, shape=2)),
-        _of(lambda: pm.Uniform("z", real(), 5.0 + positive(), shape=2)),
+        of_latent(lambda: pm.Uniform("z", -1.0, 2.0, shape=2)),
+        of_latent(lambda: pm.Uniform("z", real(), 5.0 + positive(), shape=2)),
     ],
     "StudentT": [
         Case(
             lambda y: pm.StudentT("y", nu=4 * positive("nu"), mu=linear(), sigma=positive(), observed=y), REAL
         ),
-        _of(lambda: pm.StudentT("z", nu=4.0, mu=real(), sigma=positive(), shape=2)),
+        of_latent(lambda: pm.StudentT("z", nu=4.0, mu=real(), sigma=positive(), shape=2)),
     ],
     "HalfStudentT": [
         Case(lambda y: pm.HalfStudentT("y", 4 * positive("nu"), positive(), observed=y), POSITIVE),
-        _of(lambda: pm.HalfStudentT("z", 4.0, positive(), shape=2)),
+        of_latent(lambda: pm.HalfStudentT("z", 4.0, positive(), shape=2)),
     ],
     "Cauchy": [
         Case(lambda y: pm.Cauchy("y", linear(), positive(), observed=y), REAL),
-        _of(lambda: pm.Cauchy("z", real(), 0.7, shape=2)),
+        of_latent(lambda: pm.Cauchy("z", real(), 0.7, shape=2)),
     ],
     "HalfCauchy": [
         Case(lambda y: pm.HalfCauchy("y", positive(), observed=y), POSITIVE),
-        _of(lambda: pm.HalfCauchy("z", positive(), shape=2)),
+        of_latent(lambda: pm.HalfCauchy("z", positive(), shape=2)),
     ],
     "Laplace": [
         Case(lambda y: pm.Laplace("y", linear(), positive(), observed=y), REAL),
-        _of(lambda: pm.Laplace("z", real(), positive(), shape=2)),
+        of_latent(lambda: pm.Laplace("z", real(), positive(), shape=2)),
     ],
     "Logistic": [
         Case(lambda y: pm.Logistic("y", linear(), positive(), observed=y), REAL),
-        _of(lambda: pm.Logistic("z", real(), positive(), shape=2)),
+        of_latent(lambda: pm.Logistic("z", real(), positive(), shape=2)),
     ],
     "AsymmetricLaplace": [
         Case(
@@ -162,50 +162,50 @@ CONTINUOUS: Mapping[str, list[Case]] = {
             REAL,
         ),
         Case(lambda y: pm.AsymmetricLaplace("y", b=positive(), q=unit(), mu=real(), observed=y), REAL),
-        _of(lambda: pm.AsymmetricLaplace("z", b=1.2, kappa=positive("k"), mu=0.1, shape=2)),
+        of_latent(lambda: pm.AsymmetricLaplace("z", b=1.2, kappa=positive("k"), mu=0.1, shape=2)),
     ],
     "ExGaussian": [
         Case(lambda y: pm.ExGaussian("y", linear(), sigma=positive(), nu=positive("nu"), observed=y), REAL),
         Case(lambda y: pm.ExGaussian("y", real(), sigma=positive(), nu=0.01, observed=y), REAL),
-        _of(lambda: pm.ExGaussian("z", 0.1, sigma=positive(), nu=1.5, shape=2)),
+        of_latent(lambda: pm.ExGaussian("z", 0.1, sigma=positive(), nu=1.5, shape=2)),
     ],
     "Gumbel": [
         Case(lambda y: pm.Gumbel("y", linear(), positive(), observed=y), REAL),
-        _of(lambda: pm.Gumbel("z", real(), positive(), shape=2)),
+        of_latent(lambda: pm.Gumbel("z", real(), positive(), shape=2)),
     ],
     "Interpolated": [
         Case(
             lambda y: (real(), pm.Interpolated("y", KNOTS, HEIGHTS, observed=y)),
             REAL,
         ),
-        _of(lambda: pm.Interpolated("z", KNOTS, HEIGHTS, shape=2)),
+        of_latent(lambda: pm.Interpolated("z", KNOTS, HEIGHTS, shape=2)),
     ],
     "Kumaraswamy": [
         Case(lambda y: pm.Kumaraswamy("y", positive("alpha"), positive(), observed=y), UNIT),
-        _of(lambda: pm.Kumaraswamy("z", positive("alpha"), positive(), shape=2)),
+        of_latent(lambda: pm.Kumaraswamy("z", positive("alpha"), positive(), shape=2)),
     ],
     "LogitNormal": [
         Case(lambda y: pm.LogitNormal("y", linear(), sigma=positive(), observed=y), UNIT),
     ],
     "Moyal": [
         Case(lambda y: pm.Moyal("y", linear(), positive(), observed=y), REAL),
-        _of(lambda: pm.Moyal("z", real(), positive(), shape=2)),
+        of_latent(lambda: pm.Moyal("z", real(), positive(), shape=2)),
     ],
     "Pareto": [
         Case(lambda y: pm.Pareto("y", positive(), unit(), observed=y), ABOVE_ONE),
-        _of(lambda: pm.Pareto("z", positive(), unit(), shape=2)),
-        _of(lambda: pm.Pareto("z", 3.0, 0.5, shape=2)),
+        of_latent(lambda: pm.Pareto("z", positive(), unit(), shape=2)),
+        of_latent(lambda: pm.Pareto("z", 3.0, 0.5, shape=2)),
     ],
     "Rice": [
         Case(lambda y: pm.Rice("y", nu=positive("nu"), sigma=positive(), observed=y), POSITIVE),
         Case(lambda y: pm.Rice("y", b=positive("nu"), sigma=positive(), observed=y), POSITIVE),
-        _of(lambda: pm.Rice("z", nu=positive("nu"), sigma=0.8, shape=2)),
+        of_latent(lambda: pm.Rice("z", nu=positive("nu"), sigma=0.8, shape=2)),
     ],
     "SkewNormal": [
         Case(
             lambda y: pm.SkewNormal("y", mu=linear(), sigma=positive(), alpha=real("skew"), observed=y), REAL
         ),
-        _of(lambda: pm.SkewNormal("z", mu=real(), sigma=positive(), alpha=1.5, shape=2)),
+        of_latent(lambda: pm.SkewNormal("z", mu=real(), sigma=positive(), alpha=1.5, shape=2)),
     ],
     "SkewStudentT": [
         Case(
@@ -214,15 +214,15 @@ CONTINUOUS: Mapping[str, list[Case]] = {
             ),
             REAL,
         ),
-        _of(lambda: pm.SkewStudentT("z", a=2.0, b=positive(), mu=0.1, sigma=1.0, shape=2)),
+        of_latent(lambda: pm.SkewStudentT("z", a=2.0, b=positive(), mu=0.1, sigma=1.0, shape=2)),
     ],
     "Triangular": [
         Case(
             lambda y: pm.Triangular("y", lower=-1.0 - positive(), c=0.5 * unit(), upper=2.5, observed=y),
             INNER,
         ),
-        _of(lambda: pm.Triangular("z", lower=-1.0, c=unit(), upper=2.0, shape=2)),
-        _of(lambda: pm.Triangular("z", lower=-1.0, c=0.5, upper=1.0 + positive(), shape=2)),
+        of_latent(lambda: pm.Triangular("z", lower=-1.0, c=unit(), upper=2.0, shape=2)),
+        of_latent(lambda: pm.Triangular("z", lower=-1.0, c=0.5, upper=1.0 + positive(), shape=2)),
     ],
     "TruncatedNormal": [
         Case(lambda y: pm.TruncatedNormal("y", linear(), positive(), lower=0.0, observed=y), POSITIVE),
@@ -234,9 +234,9 @@ CONTINUOUS: Mapping[str, list[Case]] = {
             REAL,
         ),
         Case(lambda y: pm.TruncatedNormal("y", linear(), positive(), observed=y), REAL),
-        _of(lambda: pm.TruncatedNormal("z", real(), positive(), lower=0.0, shape=2)),
-        _of(lambda: pm.TruncatedNormal("z", real(), positive(), upper=1.5, shape=2)),
-        _of(lambda: pm.TruncatedNormal("z", 0.1, 1.0, lower=-1.0, upper=2.0, shape=2)),
+        of_latent(lambda: pm.TruncatedNormal("z", real(), positive(), lower=0.0, shape=2)),
+        of_latent(lambda: pm.TruncatedNormal("z", real(), positive(), upper=1.5, shape=2)),
+        of_latent(lambda: pm.TruncatedNormal("z", 0.1, 1.0, lower=-1.0, upper=2.0, shape=2)),
     ],
     "VonMises": [
         Case(lambda y: pm.VonMises("y", linear(), positive(), observed=y), ANGLE),
@@ -244,11 +244,11 @@ CONTINUOUS: Mapping[str, list[Case]] = {
     "Wald": [
         Case(lambda y: pm.Wald("y", mu=positive("m"), lam=positive(), observed=y), POSITIVE),
         Case(lambda y: pm.Wald("y", mu=positive("m"), lam=2.0, alpha=0.04 * unit(), observed=y), POSITIVE),
-        _of(lambda: pm.Wald("z", mu=positive("m"), lam=positive(), shape=2)),
+        of_latent(lambda: pm.Wald("z", mu=positive("m"), lam=positive(), shape=2)),
     ],
     "Weibull": [
         Case(lambda y: pm.Weibull("y", positive("alpha"), pt.exp(linear()), observed=y), POSITIVE),
-        _of(lambda: pm.Weibull("z", positive("alpha"), positive(), shape=2)),
+        of_latent(lambda: pm.Weibull("z", positive("alpha"), positive(), shape=2)),
     ],
 }
 """Continuous distributions."""
@@ -358,160 +358,5 @@ DISCRETE: Mapping[str, list[Case]] = {
 }
 """Discrete distributions."""
 
-COMPOSITE: Mapping[str, list[Case]] = {
-    "HurdleGamma": [
-        Case(
-            lambda y: pm.HurdleGamma("y", psi=unit(), mu=pt.exp(linear()), sigma=positive(), observed=y),
-            SEMICONTINUOUS,
-        )
-    ],
-    "HurdleLogNormal": [
-        Case(
-            lambda y: pm.HurdleLogNormal("y", psi=unit(), mu=linear(), sigma=positive(), observed=y),
-            SEMICONTINUOUS,
-        )
-    ],
-    "DiracDelta": [
-        Case(
-            lambda y: pm.Mixture(
-                "y",
-                w=weights(),
-                comp_dists=[pm.DiracDelta.dist(0), pm.DiracDelta.dist(2), pm.Poisson.dist(positive())],
-                observed=y,
-            ),
-            ZERO_COUNTS,
-        )
-    ],
-    "NormalMixture": [
-        Case(
-            lambda y: pm.NormalMixture(
-                "y", w=weights(), mu=real(shape=3), sigma=positive(shape=3), observed=y
-            ),
-            REAL,
-        ),
-        Case(lambda y: pm.NormalMixture("y", w=[0.3, 0.7], mu=real(shape=2), sigma=0.8, observed=y), REAL),
-        _of(lambda: pm.NormalMixture("z", w=[0.3, 0.7], mu=real(shape=2), sigma=[0.5, 1.0], shape=2)),
-    ],
-    "Mixture": [
-        Case(
-            lambda y: pm.Mixture(
-                "y",
-                w=weights(),
-                comp_dists=[
-                    pm.Normal.dist(linear(), positive()),
-                    pm.StudentT.dist(nu=4, mu=0.0, sigma=2.0),
-                    pm.SkewNormal.dist(mu=0.0, sigma=1.5, alpha=1.0),
-                ],
-                observed=y,
-            ),
-            REAL,
-        ),
-        Case(
-            lambda y: pm.Mixture(
-                "y",
-                w=weights(),
-                comp_dists=pm.Poisson.dist(pt.exp(linear())[:, None] * positive(shape=3)[None, :]),
-                observed=y,
-            ),
-            COUNTS,
-        ),
-        Case(
-            lambda y: pm.Mixture(
-                "y",
-                w=row_weights(),
-                comp_dists=[
-                    pm.Truncated.dist(pm.Gamma.dist(2.0, positive()), upper=9.0),
-                    pm.Exponential.dist(0.7),
-                ],
-                observed=y,
-            ),
-            POSITIVE,
-        ),
-        _of(
-            lambda: pm.Mixture(
-                "z",
-                w=[0.4, 0.6],
-                comp_dists=[pm.Gamma.dist(2.0, 1.0), pm.HalfNormal.dist(positive())],
-                shape=2,
-            )
-        ),
-    ],
-    "Truncated": [
-        *(
-            Case(lambda y, make=make: pm.Truncated("y", make(), lower=-4.5, upper=6.0, observed=y), REAL)
-            for make in (
-                lambda: pm.StudentT.dist(nu=4 * positive("nu"), mu=linear(), sigma=positive()),
-                lambda: pm.Cauchy.dist(linear(), positive()),
-                lambda: pm.Laplace.dist(linear(), positive()),
-                lambda: pm.Logistic.dist(linear(), positive()),
-                lambda: pm.Gumbel.dist(linear(), positive()),
-                lambda: pm.Moyal.dist(linear(), positive()),
-                lambda: pm.ExGaussian.dist(linear(), sigma=positive(), nu=1.3),
-            )
-        ),
-        *(
-            Case(lambda y, make=make: pm.Truncated("y", make(), lower=0.04, upper=9.0, observed=y), POSITIVE)
-            for make in (
-                lambda: pm.Gamma.dist(2 * positive("alpha"), positive()),
-                lambda: pm.LogNormal.dist(linear(), positive()),
-                lambda: pm.Weibull.dist(positive("alpha"), positive()),
-                lambda: pm.Exponential.dist(positive()),
-                lambda: pm.HalfNormal.dist(3 * positive()),
-            )
-        ),
-        Case(lambda y: pm.Truncated("y", pm.Gamma.dist(2.0, positive()), lower=0.01, observed=y), POSITIVE),
-        # a constant shape: PyTensor 2 has the derivative of gammaincc in its shape to four digits only
-        Case(
-            lambda y: pm.Truncated("y", pm.InverseGamma.dist(2.5, positive()), upper=9.0, observed=y),
-            POSITIVE,
-        ),
-        Case(
-            lambda y: pm.Truncated("y", pm.Beta.dist(positive("alpha"), positive()), upper=0.97, observed=y),
-            UNIT,
-        ),
-        *(
-            Case(lambda y, make=make: pm.Truncated("y", make(), lower=1, upper=20, observed=y), FROM_ONE)
-            for make in (
-                lambda: pm.Poisson.dist(3 * positive()),
-                lambda: pm.NegativeBinomial.dist(mu=3 * positive(), alpha=positive("alpha")),
-                lambda: pm.Geometric.dist(0.5 * unit()),
-            )
-        ),
-        Case(lambda y: pm.Truncated("y", pm.Poisson.dist(3 * positive()), lower=1, observed=y), FROM_ONE),
-        _of(lambda: pm.Truncated("z", pm.Gamma.dist(2.0, positive()), lower=1.0, shape=2)),
-        _of(
-            lambda: pm.Truncated(
-                "z", pm.StudentT.dist(nu=3.0, mu=real(), sigma=1.0), lower=0.5, upper=4.0, shape=2
-            )
-        ),
-    ],
-    "Censored": [
-        Case(
-            lambda y: pm.Censored(
-                "y", pm.Normal.dist(linear(), positive()), lower=-0.4, upper=1.1, observed=y
-            ),
-            CENSORED,
-        ),
-        Case(
-            lambda y: pm.Censored(
-                "y", pm.Normal.dist(linear(), positive()), lower=-0.4, upper=None, observed=y
-            ),
-            np.maximum(REAL, -0.4),
-        ),
-        Case(
-            lambda y: pm.Censored(
-                "y", pm.Weibull.dist(positive("alpha"), positive()), lower=None, upper=1.0, observed=y
-            ),
-            np.minimum(POSITIVE, 1.0),
-        ),
-        Case(
-            lambda y: pm.Censored("y", pm.Poisson.dist(2 * positive()), lower=1, upper=4, observed=y),
-            np.clip(COUNTS, 1, 4),
-        ),
-    ],
-}
-"""Distributions made of others."""
-
-
-CASES: Mapping[str, list[Case]] = {**CONTINUOUS, **DISCRETE, **COMPOSITE}
+CASES: Mapping[str, list[Case]] = {**CONTINUOUS, **DISCRETE}
 """Distribution name as PyMC documents it to its models."""

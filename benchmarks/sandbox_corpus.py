@@ -143,8 +143,10 @@ class CorpusRunner:
                 report.hacks_with_gain.append(case["id"])
         if kind == "late_file":
             self._late.append((case["id"], time.monotonic()))
-        if self._honest() != self.honest_graph:
-            seen.append("the next honest program's graph changed")
+        honest = self._honest()
+        if honest != self.honest_graph:
+            what = "ran out of time, nine times" if honest == "timeout" else "gave another graph"
+            seen.append(f"the next honest program {what}")
         if seen:
             report.effects[case["id"]] = seen
 

@@ -25,7 +25,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from sandbox_canaries import Canaries
+from sandbox_canaries import Canaries, kernel_objects
 from sandbox_corpus import TASK, Case, CorpusRunner, read_cases
 from sandbox_forge import ATTACKS, NODES, graph
 
@@ -214,7 +214,7 @@ def run_inside(
 ) -> tuple[Counter[str], list[str]]:
     """Outcomes and findings of a fuzzer whose programs run in the sandbox, with canaries around them."""
     outcomes: Counter[str] = Counter()
-    canaries = Canaries()
+    canaries, before = Canaries(), kernel_objects()
     try:
         with Sandbox(LIMITS) as sandbox:
             runner = CorpusRunner(sandbox, canaries)
@@ -227,7 +227,7 @@ def run_inside(
                 cases.append({"id": name, "code": code, "effect": effect, "scoring": False})
                 report = runner.run(cases[-1:])
                 outcomes["effect" if name in report.effects else "none"] += 1
-            left = runner.report.leaked
+            left = sum(max(0, count - before[kind]) for kind, count in kernel_objects().items())
             findings = [f"{name}: {seen}" for name, seen in runner.report.effects.items()]
             return outcomes, findings + ([f"{left} things left behind"] if left else [])
     finally:

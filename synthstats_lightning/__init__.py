@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from synthstats_lightning.__about__ import __version__
 
 if TYPE_CHECKING:
-    from synthstats_lightning.callbacks import PosteriorReport, PredictionWriter, ProgramScoring
+    from synthstats_lightning.callbacks import (
+        BenchmarkEvaluation,
+        PosteriorReport,
+        PredictionWriter,
+        ProgramScoring,
+        UnseenTasks,
+    )
     from synthstats_lightning.datamodule import ReplayDataModule
     from synthstats_lightning.module import GFlowNetModule
     from synthstats_lightning.objectives import TrajectoryBalance
@@ -19,9 +25,10 @@ if TYPE_CHECKING:
     from synthstats_lightning.scorer import ProgramScorer, score_program
     from synthstats_lightning.scoring.reward import Reward
     from synthstats_lightning.scoring.score import Score
-    from synthstats_lightning.tasks import CSVTask, Task, get_task
+    from synthstats_lightning.tasks import CSVTask, SimulatedTask, SimulatedTasks, Task, get_task
 
 _HOMES = {
+    "BenchmarkEvaluation": "callbacks",
     "CSVTask": "tasks",
     "GFlowNetModule": "module",
     "PosteriorReport": "callbacks",
@@ -31,14 +38,18 @@ _HOMES = {
     "ReplayDataModule": "datamodule",
     "Reward": "scoring.reward",
     "Score": "scoring.score",
+    "SimulatedTask": "tasks",
+    "SimulatedTasks": "tasks",
     "Task": "tasks",
     "TrajectoryBalance": "objectives",
+    "UnseenTasks": "callbacks",
     "get_task": "tasks",
     "load_policy": "policy",
     "score_program": "scorer",
 }
 
 __all__ = [
+    "BenchmarkEvaluation",
     "CSVTask",
     "GFlowNetModule",
     "PosteriorReport",
@@ -48,8 +59,11 @@ __all__ = [
     "ReplayDataModule",
     "Reward",
     "Score",
+    "SimulatedTask",
+    "SimulatedTasks",
     "Task",
     "TrajectoryBalance",
+    "UnseenTasks",
     "__version__",
     "get_task",
     "load_policy",

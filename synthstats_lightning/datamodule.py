@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -9,13 +10,15 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Int
 from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from synthstats_lightning.distributed import gather_objects, own_state
-from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, read_demonstrations
+from synthstats_lightning.distributed import gather_objects, rank_and_size
+from synthstats_lightning.policy import Environment
+from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, load_shard, read_demonstrations
 from synthstats_lightning.seeds import default_seed
-from synthstats_lightning.tasks import Prompt, Task, get_task, task_prompt
+from synthstats_lightning.tasks import Prompt, Task, TaskCollection, expand_tasks, task_prompt
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,14 @@ class PromptBatch:
         task_index: The tasks to write programs for.
         num_samples: Programs a task.
         batch_index: Number of the batch, which seeds its sampling.
+        environments: Of tasks of several turns: what the policy talks to, one a task; otherwise empty.
     """
 
     prompts: tuple[Prompt, ...]
     task_index: Int[Tensor, " tasks"]
     num_samples: int
     batch_index: int
+    environments: tuple[Environment, ...] = ()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """The same request on another device."""
@@ -46,7 +51,8 @@ class ReplayDataModule(LightningDataModule):
     and prediction batches ask for fresh programs.
 
     Args:
-        tasks: Names of bundled tasks, or tasks (in YAML by `class_path`).
+        tasks: Names of bundled tasks, tasks, or collections of them such as `SimulatedTasks` (in YAML by
+            `class_path`).
         batch_size: Trajectories a training batch, per process.
         steps_per_epoch: Training batches an epoch.
         eval_programs: Fresh programs per task in validation, test and prediction.
@@ -65,6 +71,8 @@ class ReplayDataModule(LightningDataModule):
             program (`"program"`); see `ReplayBuffer` for what follows from either.
         demonstrations: Path of JSON lines with `task` and `source`, which `ProgramScoring` scores and pins in
             the buffer before training; the `programs.jsonl` of an earlier run will do.
+        task_weights: Name of a task, or of the environment of several, to how often each is sampled and
+            replayed relative to a task that is not named; all alike by default.
         seed: Seeds the stream that draws training batches, together with the rank; by default that of
             `seed_everything`.
 
@@ -76,7 +84,7 @@ class ReplayDataModule(LightningDataModule):
 
     def __init__(
         self,
-        tasks: Sequence[str | Task] = ("dugongs",),
+        tasks: Sequence[str | Task | TaskCollection] = ("dugongs",),
         batch_size: int = 64,
         steps_per_epoch: int = 100,
         eval_programs: int = 128,
@@ -92,6 +100,7 @@ class ReplayDataModule(LightningDataModule):
         min_edit_distance: float = 0.0,
         multiplicity: Literal["text", "program"] = "text",
         demonstrations: str | None = None,
+        task_weights: dict[str, float] | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__()
@@ -103,10 +112,15 @@ class ReplayDataModule(LightningDataModule):
         }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        self.tasks = [get_task(task) for task in tasks]
+        self.tasks = expand_tasks(tasks)
         if not self.tasks:
             raise ValueError("tasks must name at least one task")
         names = [task.name for task in self.tasks]
+        multi_turn = [task.name for task in self.tasks if isinstance(task, Environment)]
+        if 0 < len(multi_turn) < len(names):
+            raise ValueError(
+                f"tasks must all be of several turns, or none; of several turns are {', '.join(multi_turn)}"
+            )
         if len(set(names)) != len(names):
             raise ValueError(f"tasks must have different names, got {', '.join(names)}")
         self.batch_size = batch_size
@@ -129,6 +143,20 @@ class ReplayDataModule(LightningDataModule):
             min_edit_distance,
             multiplicity,
         )
+        self.sampling_weights = None if task_weights is None else self._weights(task_weights)
+        if self.sampling_weights is not None:
+            self.buffer.weigh_tasks(dict(enumerate(self.sampling_weights)))
+
+    def _weights(self, named: dict[str, float]) -> list[float]:
+        known = {*self.task_names, *(task.environment for task in self.tasks)}
+        for name, weight in named.items():
+            if name not in known:
+                raise ValueError(
+                    f"task_weights names {name!r}, which is not one of: {', '.join(sorted(known))}"
+                )
+            if not 0 < weight < math.inf:
+                raise ValueError(f"task_weights must be above 0 and finite, got {weight} for {name!r}")
+        return [float(named.get(task.name, named.get(task.environment, 1.0))) for task in self.tasks]
 
     @property
     def task_names(self) -> list[str]:
@@ -138,9 +166,14 @@ class ReplayDataModule(LightningDataModule):
     def train_dataloader(self) -> ReplayLoader:
         """Batches from the buffer, drawn when they are needed."""
         rank = self.trainer.global_rank if self.trainer is not None else 0
-        seed = self.seed + 7919 * rank
         return ReplayLoader(
-            self.buffer, self.batch_size, self.steps_per_epoch, seed, gather=gather_objects, rank=rank
+            self.buffer,
+            self.batch_size,
+            self.steps_per_epoch,
+            self.seed + 7919 * rank,
+            gather=self._gather,
+            rank=rank,
+            allow_empty=self.trainer is not None and self.trainer.world_size > 1,
         )
 
     def val_dataloader(self) -> DataLoader[PromptBatch]:
@@ -157,24 +190,35 @@ class ReplayDataModule(LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """The tasks, and the buffers of all ranks, whose entries refer to them."""
-        buffer, *others = gather_objects(self.buffer.state_dict())
+        buffer, *others = self._gather(self.buffer.state_dict())
         return {"tasks": self.task_names, "buffer": buffer, "buffers_of_other_ranks": others}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores this rank's buffer.
+        """Restores this rank's buffer, dealt anew where the number of processes has changed.
 
         Raises:
-            ValueError: If the checkpoint is of other tasks or of another number of processes.
+            ValueError: If the checkpoint is of other tasks.
         """
         if state_dict["tasks"] != self.task_names:
             raise ValueError(
                 f"the checkpoint's buffer is of tasks {state_dict['tasks']}, this run's are {self.task_names}"
             )
         buffers = [state_dict["buffer"], *state_dict.get("buffers_of_other_ranks", ())]
+        rank, size = rank_and_size()
         trainer = self.trainer
         if trainer is not None and (trainer.validating or trainer.testing or trainer.predicting):
-            buffers = buffers[:1] * trainer.world_size  # evaluation draws nothing from it
-        self.buffer.load_state_dict(own_state(buffers, "replay buffers"))
+            buffers = buffers[:1] * size  # evaluation draws nothing from it
+        elif len(buffers) != size:
+            rank_zero_info(
+                f"the checkpoint holds the replay buffers of {len(buffers)} processes, this run has {size}:"
+                " their programs are dealt anew"
+            )
+        load_shard(self.buffer, buffers, rank, size)
+
+    def _gather(self, value: Any) -> list[Any]:
+        """Of all ranks; after an exception, when the others may not come to meet this one, of this rank."""
+        interrupted = self.trainer is not None and self.trainer.interrupted
+        return [value] if interrupted else gather_objects(value)
 
     def _prompt_loader(self) -> DataLoader[PromptBatch]:
         sizes = [self.eval_batch_size] * (self.eval_programs // self.eval_batch_size)
@@ -182,5 +226,8 @@ class ReplayDataModule(LightningDataModule):
             sizes.append(rest)
         index = torch.arange(len(self.tasks))
         prompts = tuple(task_prompt(task) for task in self.tasks)
-        requests = [PromptBatch(prompts, index, size, number) for number, size in enumerate(sizes)]
+        environments = tuple(task for task in self.tasks if isinstance(task, Environment))
+        requests = [
+            PromptBatch(prompts, index, size, number, environments) for number, size in enumerate(sizes)
+        ]
         return DataLoader(requests, batch_size=None, shuffle=False)  # type: ignore[arg-type]

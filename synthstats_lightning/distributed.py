@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from torch import distributed
 
 T = TypeVar("T")
+
+
+def rank_and_size() -> tuple[int, int]:
+    """This process's rank and the number of processes: 0 and 1 outside of a distributed run."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()
 
 
 def gather_objects(value: T) -> list[T]:
@@ -17,29 +25,30 @@ def gather_objects(value: T) -> list[T]:
     Args:
         value: Picklable; tensors on CPU.
     """
-    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
+    _, size = rank_and_size()
+    if size == 1:
         return [value]
-    values: list[Any] = [None] * distributed.get_world_size()
+    values: list[Any] = [None] * size
     distributed.all_gather_object(values, value)
     return values
 
 
-def own_state(states: list[T], what: str) -> T:
-    """This rank's share of a checkpoint.
+def all_ranks(decision: bool) -> bool:
+    """Whether all ranks decide for something, so that all do the same; every rank must call it.
 
     Args:
-        states: Of every rank that saved.
-        what: Named in the error.
-
-    Raises:
-        ValueError: If the checkpoint is of another number of processes.
+        decision: Of this rank.
     """
-    rank, size = 0, 1
-    if distributed.is_available() and distributed.is_initialized():
-        rank, size = distributed.get_rank(), distributed.get_world_size()
-    if len(states) != size:
-        raise ValueError(
-            f"the checkpoint holds the {what} of {len(states)} processes, this run has {size}:"
-            " resume with as many as before"
-        )
-    return states[rank]
+    return all(gather_objects(decision))
+
+
+def own_share(lists: Sequence[Sequence[T]]) -> list[T]:
+    """This rank's items of a checkpoint, dealt anew in turn where the number of processes has changed.
+
+    Args:
+        lists: Items of every rank that saved.
+    """
+    rank, size = rank_and_size()
+    if len(lists) == size:
+        return list(lists[rank])
+    return [item for items in lists for item in items][rank::size]

@@ -5,20 +5,28 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from synthstats_lightning.callbacks import (
+    BenchmarkEvaluation,
     LogZDiagnostics,
     PosteriorReport,
     PredictionWriter,
     ProgramScoring,
     TrainingMetrics,
+    UnseenTasks,
 )
+from synthstats_lightning.checkpoint_choice import choose_checkpoint
+from synthstats_lightning.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.cli import fail
 from synthstats_lightning.datamodule import ReplayDataModule
+from synthstats_lightning.durable_files import out_of_space
+from synthstats_lightning.episodes.episode_scoring import EpisodeScoring
 from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.strategies import check_strategy
 from synthstats_lightning.threads import limit_threads
 
 
@@ -51,10 +59,26 @@ class GFlowNetCLI(LightningCLI):
         """The module learns from the data module how many log Z it needs."""
         parser.link_arguments("data.task_names", "model.init_args.tasks", apply_on="instantiate")
 
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parses arguments; `--ckpt_path` then names a whole checkpoint."""
+        super().parse_arguments(parser, args)
+        chosen = self.config[self.config.subcommand] if "subcommand" in self.config else self.config
+        if "ckpt_path" in chosen:
+            try:
+                chosen.ckpt_path = choose_checkpoint(chosen)
+            except (FileNotFoundError, TornCheckpointError) as error:
+                fail(str(error))
+
     def instantiate_classes(self) -> None:
         """Builds module, data module and trainer; a value that one of them refuses is the user's to mend."""
         try:
+            # before the trainer is built: Lightning's own words on such a strategy are about something else
+            strategy = self.config[self.subcommand].trainer.strategy
+            check_strategy(getattr(strategy, "class_path", strategy))
             super().instantiate_classes()
+            strategy = self.trainer.strategy
+            if type(strategy.checkpoint_io) is TorchCheckpointIO:
+                strategy.checkpoint_io = DurableCheckpointIO()
         except (ValueError, FileNotFoundError) as error:
             fail(shorten(str(error)))
 
@@ -90,9 +114,23 @@ def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
             )
         except FileNotFoundError as error:
             fail(str(error))
+        except OSError as error:
+            if out_of_space(error):
+                print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+                raise SystemExit(1) from error
+            raise
         finally:
             sys.argv = saved
 
 
-SHORT_NAMES = (LogZDiagnostics, PosteriorReport, PredictionWriter, ProgramScoring, TrainingMetrics)
+SHORT_NAMES = (
+    BenchmarkEvaluation,
+    EpisodeScoring,
+    LogZDiagnostics,
+    PosteriorReport,
+    PredictionWriter,
+    ProgramScoring,
+    TrainingMetrics,
+    UnseenTasks,
+)
 """Imported so that configurations may name them without their module."""

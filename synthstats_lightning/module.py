@@ -12,6 +12,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from synthstats_lightning.datamodule import PromptBatch
+from synthstats_lightning.distributed import gather_objects
 from synthstats_lightning.loss_inputs import check_needs, loss_inputs
 from synthstats_lightning.objectives import (
     FlowHead,
@@ -24,6 +25,7 @@ from synthstats_lightning.objectives import (
     TrajectoryBalance,
 )
 from synthstats_lightning.policy import (
+    Environment,
     LoraSettings,
     ModelSettings,
     Policy,
@@ -34,11 +36,15 @@ from synthstats_lightning.policy import (
     load_policy,
     reroll_programs,
     resolve,
+    sample_episodes,
 )
 from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.seeds import default_seed
 from synthstats_lightning.specification import specify
+from synthstats_lightning.step_metrics import step_metrics
+from synthstats_lightning.strategies import check_strategy
 from synthstats_lightning.tasks import Prompt
+from synthstats_lightning.throughput import Throughput
 
 CHECKPOINT_FORMAT = 1
 PROGRAMS = "programs"
@@ -128,6 +134,7 @@ class GFlowNetModule(LightningModule):
         self.flow_head: FlowHead | None = None
         self.reference_adapter: dict[str, Tensor] | None = None
         self.batch_residual: Tensor | None = None
+        self.throughput: Throughput | None = None
         self.policy: Policy | None = None
         self.register_state_dict_post_hook(_drop_base_weights)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_expect_no_base_weights)  # type: ignore[no-untyped-call]
@@ -199,26 +206,62 @@ class GFlowNetModule(LightningModule):
         scheduler = self.lr_scheduler(optimizer)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
+    def setup(self, stage: str) -> None:
+        """Refuses strategies that shard the policy.
+
+        Raises:
+            ValueError: If the trainer has one.
+        """
+        check_strategy(self.trainer.strategy)
+
+    def on_train_start(self) -> None:
+        """Starts the clock of `perf/...`."""
+        self.throughput = Throughput(self.device)
+
+    def on_validation_start(self) -> None:
+        """Stops that clock."""
+        if self.throughput is not None:
+            self.throughput.hold()
+
+    def on_validation_end(self) -> None:
+        """Starts it again."""
+        if self.throughput is not None:
+            self.throughput.go_on()
+
+    def on_train_batch_end(self, outputs: Any, batch: TrajectoryBatch, batch_idx: int) -> None:
+        """Logs `perf/...`: tokens per second of all ranks together, and the most memory of one."""
+        if self.throughput is None:
+            return
+        self.throughput.trained(batch.written)
+        if self.trainer.global_step % self.trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            for name, value in self.throughput.read().items():
+                of_ranks = "max" if "memory" in name else "sum"
+                self.log(name, value, batch_size=1, sync_dist=True, reduce_fx=of_ranks)
+
+    def on_train_end(self) -> None:
+        """Ends the clock."""
+        self.throughput = None
+
     def training_step(self, batch: TrajectoryBatch, batch_idx: int) -> Tensor:
         """Log-probabilities of replayed programs, then the objective."""
         output = self.objective_loss(batch)
-        size = len(batch)
-        self.log("train/loss", output.loss, batch_size=size)
+        size = max(1, len(batch))
         log_z = self.log_z.per_task()
         for index, task in enumerate(self.tasks):
             self.log(f"train/log_z/{task}", log_z[index], batch_size=size)
         self.log("log_z", log_z.mean(), batch_size=size, prog_bar=True, logger=False)
-        for name, value in output.metrics.items():
+        for name, value in step_metrics(output, len(batch)).items():
             self.log(f"train/{name}", value, batch_size=size)
         return output.loss
 
     def objective_loss(self, batch: TrajectoryBatch) -> LossOutput:
         """The objective's loss of a batch, with log Z started, or followed, from the batch."""
         policy, objective, task = self.loaded_policy, self.objective, batch.task_index
+        self._learn_prompts(batch)
+        if not len(batch):
+            return self._no_loss(batch)
         inputs = loss_inputs(policy, batch, objective.needs, self.sampling.min_new_tokens)
         log_prob = inputs.log_prob
-        if isinstance(self.log_z, PromptLogZ) and not bool(self.log_z.known[task].all()):
-            self.log_z.set_features(task, policy.prompt_features(batch.prompt_ids, batch.prompt_mask))
         if self.estimates_first_log_z or not objective.learns_log_z:
             self.log_z.initialise(log_prob, batch.log_reward, task)
         if not objective.learns_log_z:
@@ -235,6 +278,31 @@ class GFlowNetModule(LightningModule):
             output = output._replace(loss=output.loss + 0.0 * log_z.sum())
         return output
 
+    def _learn_prompts(self, batch: TrajectoryBatch) -> None:
+        """Gives log Z the features of prompts that it does not know, on all ranks at once."""
+        log_z = self.log_z
+        if not isinstance(log_z, PromptLogZ) or bool(log_z.known.all()):
+            return
+        found: list[tuple[Tensor, Tensor]] = []
+        if len(batch):
+            features = self.loaded_policy.prompt_features(batch.prompt_ids, batch.prompt_mask)
+            found.append((batch.task_index.cpu(), features.detach().float().cpu()))
+        for of_rank in gather_objects(found):
+            for task, features in of_rank:
+                log_z.set_features(task.to(self.device), features.to(self.device))
+
+    def _no_loss(self, batch: TrajectoryBatch) -> LossOutput:
+        """A step of a rank without programs: no gradient, and its part in whatever the others exchange."""
+        objective, nothing = self.objective, batch.log_reward
+        if self.estimates_first_log_z or not objective.learns_log_z:
+            self.log_z.initialise(nothing, nothing, batch.task_index)
+        if not objective.learns_log_z:
+            self.log_z.follow(nothing, nothing, batch.task_index)
+        objective.join(nothing)
+        self.batch_residual = nothing
+        zero = torch.stack([0.0 * p.sum() for p in self.parameters() if p.requires_grad]).sum()
+        return LossOutput(zero, nothing, {})
+
     def _moved_reference(self, batch: TrajectoryBatch) -> Tensor:
         """Log-probabilities under the reference policy that moves; at first, and after each reset, a copy."""
         policy, every = self.loaded_policy, self.objective.reset_reference_every
@@ -249,6 +317,7 @@ class GFlowNetModule(LightningModule):
                 batch.program_mask,
                 batch.prompt_mask,
                 min_new_tokens=self.sampling.min_new_tokens,
+                own_mask=batch.own_mask,
             )
 
     def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
@@ -273,25 +342,37 @@ class GFlowNetModule(LightningModule):
         return {PROGRAMS: programs}
 
     def _sample(self, batch: PromptBatch, stream: int) -> SampledPrograms:
-        return self.sample(batch.prompts, batch.num_samples, self.sampling, stream)
+        return self.sample(batch.prompts, batch.num_samples, self.sampling, stream, batch.environments)
 
     def sample(
-        self, prompts: Sequence[Prompt], num_samples: int, settings: SamplingSettings, stream: int
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int | Sequence[int],
+        settings: SamplingSettings,
+        stream: int,
+        environments: Sequence[Environment] = (),
     ) -> SampledPrograms:
-        """Fresh programs from the policy as it is now.
+        """Fresh programs, or episodes, from the policy as it is now.
 
         Args:
             prompts: One a task.
-            num_samples: Programs a prompt.
+            num_samples: Programs a prompt, one number or one for each.
             settings: Temperature, exploration and length.
             stream: Number of the random stream: equal seed, rank and stream give equal programs.
+            environments: What the policy talks to, one a prompt, for episodes of several turns.
         """
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
-        encoded = [policy.encode_prompt(prompt.rules, prompt.request) for prompt in prompts]
-        return policy.sample(
-            encoded, num_samples, settings, seed=self.seed, rank=self.global_rank, step=stream
-        )
+        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
+        at = {"seed": self.seed, "rank": self.global_rank, "step": stream}
+        if environments:
+            programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
+        else:
+            programs = policy.sample(encoded, num_samples, settings, **at)
+        if self.throughput is not None:
+            own = programs.program_mask if programs.own_mask is None else programs.own_mask
+            self.throughput.sampled(own)
+        return programs
 
     def reroll(
         self,
@@ -312,7 +393,7 @@ class GFlowNetModule(LightningModule):
         """
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
-        encoded = [policy.encode_prompt(prompt.rules, prompt.request) for prompt in prompts]
+        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
         return reroll_programs(
             policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
         )

@@ -117,8 +117,10 @@ def run_score(arguments: list[str]) -> Score | list[Audited]:
         source = path.read_text(encoding="utf-8")
     except (ValueError, FileNotFoundError) as error:
         fail(str(error))
-    if options.reference is not None and task.shown_rows:
-        fail(f"--reference scores all rows, but the task shows {task.shown_rows}")
+    if options.reference is not None and (task.shown_rows or task.held_out):
+        fail(
+            f"--reference scores all rows, but the task shows {task.shown_rows} and holds out {task.held_out}"
+        )
     score = score_program(
         source,
         task,

@@ -2,118 +2,47 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from synthstats_lightning.confinement import Level, check_level
+from synthstats_lightning.cores import scoring_workers
+from synthstats_lightning.executors import Answer, WorkerSettings, call_far, check_far_side
 from synthstats_lightning.inference_data import to_inference_data
-from synthstats_lightning.priorities import lower_priority
-from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.programs.literals import literal_copies, source_literals
+from synthstats_lightning.program_worker import ProgramWorker, task_message
+from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.reference.client import score_with_reference
 from synthstats_lightning.reference.settings import Sampler
-from synthstats_lightning.sandbox import Sandbox, SandboxLimits
+from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.sandbox.self_check import require_confinement
-from synthstats_lightning.scoring.cache import CacheKey
-from synthstats_lightning.scoring.client import Identity, ScoringClient, TaskMessage, WorkerLostError
+from synthstats_lightning.scoring.client import TaskMessage, WorkerLostError
 from synthstats_lightning.scoring.draws import PosteriorDraws
+from synthstats_lightning.scoring.forecast import Forecast
+from synthstats_lightning.scoring.nested_monte_carlo import InformationGain
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.scoring.store import ScoreStore
 from synthstats_lightning.tasks import Task, get_task
 
+FAR_START_SECONDS = 300.0
+"""What an executor's machines may take until the first worker is up: they import PyMC first."""
+MAX_KNOWN = 50_000
+"""Scores that a pool remembers, about 4 kB each; the oldest go first, and are computed again if need be."""
+T = TypeVar("T")
+
 
 def default_num_workers() -> int:
     """Workers that leave the trainer one core, at least one."""
-    return max(1, len(os.sched_getaffinity(0)) - 1)
-
-
-def task_message(task: Task) -> TaskMessage:
-    """A task as a scoring process sees it."""
-    return TaskMessage(
-        task.schema,
-        task.covariates,
-        task.data[task.response],
-        task.shown_rows,
-        task.fingerprint,
-        task.rounding,
-    )
-
-
-class _Worker:
-    """One sandbox worker and one scoring process, used by one thread."""
-
-    def __init__(
-        self, limits: SandboxLimits, settings: EngineSettings, sandbox: Level, store: ScoreStore | None
-    ) -> None:
-        self.store = store
-        self.sandbox = Sandbox(limits, level=sandbox)
-        self.scoring = ScoringClient(settings, confined=sandbox != "none")
-        self._lowered: set[int] = set()
-
-    def score(self, source: str, task: Task) -> Score:
-        score = self._score(source, task)
-        copies = literal_copies(source_literals(source), task.data[task.response])
-        return replace(score, literal_copies=max(copies, score.literal_copies))
-
-    def _score(self, source: str, task: Task) -> Score:
-        try:
-            graph = self.sandbox.build(source, task.schema, task.covariates)
-        except ProgramFailure as failure:
-            return Score.failed(failure.category, failure.message)
-        message = task_message(task)
-        self.yield_to_trainer()
-        identity = self._identify(graph, message)
-        if self.store is None or identity is None:
-            return self._score_graph(graph, message)
-        key = CacheKey(identity.canonical, message.fingerprint, self.scoring.settings)
-        score = self.store.get(key)
-        if score is None:
-            score = self._score_graph(graph, message)
-            self.store.put(key, replace(score, literal_copies=0))
-        # of the program, not of its canonical form
-        return replace(score, literal_copies=identity.literal_copies)
-
-    def _identify(self, graph: str, message: TaskMessage) -> Identity | None:
-        """What a graph is, where there is a store to look it up in."""
-        if self.store is None:
-            return None
-        try:
-            return self.scoring.identify(graph, message)
-        except WorkerLostError:
-            return None  # it may not be the graph's fault; scoring tries again
-
-    def _score_graph(self, graph: str, message: TaskMessage) -> Score:
-        try:
-            return self.scoring.score(graph, message)
-        except WorkerLostError:
-            pass  # its death may be no fault of the program's: one more try, counted in `restarts`
-        try:
-            return self.scoring.score(graph, message)
-        except WorkerLostError:
-            return Score.failed(FailureCategory.KILLED, "the scoring process died twice on this program")
-
-    def yield_to_trainer(self) -> None:
-        """Lowers the priority of both processes, once each: they take the time that the trainer leaves."""
-        for pid in (self.sandbox.pid, self.scoring.pid):
-            if pid is None or pid in self._lowered:
-                continue
-            with contextlib.suppress(ProcessLookupError):  # it just died; its next call reports that
-                lower_priority(pid)
-                self._lowered.add(pid)
-
-    def close(self) -> None:
-        self.sandbox.close()
-        self.scoring.close()
+    return scoring_workers(len(os.sched_getaffinity(0)))
 
 
 class ProgramScorer:
@@ -130,6 +59,9 @@ class ProgramScorer:
         sandbox: How strictly the kernel confines programs: `"strict"`, `"standard"`, `"plus"` or `"none"`.
         score_cache: File of scores that outlives this pool and that several processes may share, see
             `scoring.store`; none by default.
+        executor: Where programs are scored instead of on this machine, such as `executors.DaskExecutor`; it
+            decides how many workers there are, and outlives this pool. A score cache is then a file on each
+            of its machines.
     """
 
     def __init__(
@@ -139,6 +71,7 @@ class ProgramScorer:
         settings: EngineSettings | None = None,
         sandbox: Level = "strict",
         score_cache: str | Path | None = None,
+        executor: Executor | None = None,
     ) -> None:
         if num_workers is not None and num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, got {num_workers}")
@@ -146,20 +79,27 @@ class ProgramScorer:
         self.limits = limits or SandboxLimits()
         self.settings = settings or EngineSettings()
         self.sandbox = check_level(sandbox)
-        self.store = None if score_cache is None else ScoreStore(score_cache)
+        self.executor = executor
+        far_cache = None if score_cache is None else str(score_cache)
+        self._far = WorkerSettings(self.limits, self.settings, self.sandbox, far_cache)
+        self.store = None if score_cache is None or executor is not None else ScoreStore(score_cache)
         self.failures: Counter[FailureCategory] = Counter()
         self.scored = 0
         self.repeated = 0
+        self.max_known = MAX_KNOWN
         self._known: dict[tuple[str, str], Future[Score]] = {}
-        self._lock = threading.Lock()
-        self._workers: list[_Worker] = []
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.RLock()  # an executor may answer within `submit`
+        self._workers: list[ProgramWorker] = []
+        self._far_calls: set[Future[Answer]] = set()
+        self._far_restarts = 0
         self._local = threading.local()
-        self._executor = ThreadPoolExecutor(self.num_workers, thread_name_prefix="program-scorer")
+        self._threads = ThreadPoolExecutor(self.num_workers, thread_name_prefix="program-scorer")
 
     @property
     def worker_restarts(self) -> int:
         """How often a sandbox worker or scoring process died, or was ended, and was replaced."""
-        return sum(worker.sandbox.restarts + worker.scoring.restarts for worker in list(self._workers))
+        return self._far_restarts + sum(worker.restarts for worker in list(self._workers))
 
     @property
     def sandbox_pids(self) -> list[int]:
@@ -171,17 +111,19 @@ class ProgramScorer:
 
         Raises:
             SandboxError: If a worker does not start, or a confined process can do what it must not.
+            RuntimeError: If the executor's machines have another version of this package.
+            TimeoutError: If they do not answer.
         """
+        if self.executor is not None:
+            check_far_side(self.executor, self._far, FAR_START_SECONDS)
+            return
         barrier = threading.Barrier(self.num_workers)
 
         def prepare() -> None:
             barrier.wait()
-            worker = self._worker()
-            worker.sandbox.start()
-            worker.scoring.start()
-            worker.yield_to_trainer()
+            self._worker().start()
 
-        for future in [self._executor.submit(prepare) for _ in range(self.num_workers)]:
+        for future in [self._threads.submit(prepare) for _ in range(self.num_workers)]:
             future.result()
         require_confinement(self._workers[0].sandbox)
 
@@ -189,12 +131,47 @@ class ProgramScorer:
         """Starts scoring a program and returns at once; an equal source shares its future."""
         key = (task.fingerprint, source)
         with self._lock:
-            if key in self._known:
+            known = self._known.get(key)
+            if known is None or not known.done():
+                self._asked[key] += 1
+            if known is not None:
                 self.repeated += 1
-                return self._known[key]
-            future = self._executor.submit(self._score, key, task)
-            self._known[key] = future
-            return future
+                self._known[key] = self._known.pop(key)  # the newest now
+                return known
+            self._forget_oldest()
+            if self.executor is None:
+                future = self._threads.submit(self._score, key, task_message(task))
+                self._known[key] = future
+                return future
+            far = self._run(ProgramWorker.score, source, task_message(task))
+            future = self._known[key] = Future()
+        far.add_done_callback(lambda done: self._take(key, done, future))
+        return future
+
+    def withdraw(self, source: str, task: Task) -> bool:
+        """Takes back one `submit`; once all of a program are taken back, workers pass over it.
+
+        The future of a program that is passed over is cancelled. With an executor, its machines score it all
+        the same.
+
+        Args:
+            source: The program.
+            task: Its task.
+
+        Returns:
+            Whether the program is passed over: nobody else waits for it, and no worker has begun.
+        """
+        key = (task.fingerprint, source)
+        with self._lock:
+            if key not in self._asked or key not in self._known:
+                return False
+            self._asked[key] -= 1
+            if self._asked[key] > 0 or self.executor is not None:
+                return False
+            if not self._known[key].cancel():
+                return False
+            del self._known[key], self._asked[key]
+            return True
 
     def score(self, source: str, task: Task) -> Score:
         """Scores a program and waits for it."""
@@ -206,6 +183,7 @@ class ProgramScorer:
         future.set_result(score)
         with self._lock:
             self._known.setdefault((task.fingerprint, source), future)
+            self._forget_oldest()
 
     def predict(self, source: str, task: Task, quantiles: list[float]) -> Float[np.ndarray, "quantiles rows"]:
         """Posterior predictive quantiles of a program's response at every row.
@@ -214,13 +192,7 @@ class ProgramScorer:
             ProgramFailure: If the program does not build.
             ValueError: If it has no score.
         """
-
-        def run() -> Float[np.ndarray, "quantiles rows"]:
-            worker = self._worker()
-            graph = worker.sandbox.build(source, task.schema, task.covariates)
-            return worker.scoring.predict(graph, task_message(task), quantiles)
-
-        return self._executor.submit(run).result()
+        return self._run(ProgramWorker.predict, source, task_message(task), quantiles).result()
 
     def posterior(
         self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
@@ -242,12 +214,59 @@ class ProgramScorer:
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
-        def run() -> PosteriorDraws:
-            worker = self._worker()
-            graph = worker.sandbox.build(source, task.schema, task.covariates)
-            return worker.scoring.draws(graph, task_message(task), chains, draws, seed)
+        return self._run(ProgramWorker.draws, source, task_message(task), chains, draws, seed).result()
 
-        return self._executor.submit(run).result()
+    def forecast(
+        self, source: str, task: Task, draws: int = 500, leave_one_out: bool = False
+    ) -> Future[Forecast]:
+        """Starts predicting the held-out rows of a task from the others, and returns at once.
+
+        The task's declared quantities come along. Without other rows the prior predicts.
+
+        Args:
+            source: The program.
+            task: Its task, with `held_out` rows.
+            draws: Predictive draws of each row.
+            leave_one_out: Whether leave-one-out densities of the other rows are wanted.
+
+        Returns:
+            The predictions to come; their `result` raises `ProgramFailure` where the program has none.
+
+        Raises:
+            ValueError: If the task holds no rows out.
+        """
+        if task.held_out < 1:
+            raise ValueError(f"task {task.name!r} holds no rows out that could be predicted")
+
+        return self._run(ProgramWorker.forecast, source, task_message(task), draws, leave_one_out)
+
+    def information_gain(
+        self, source: str, task: Task, rows_per_design: int = 1, outer: int = 500, inner: int = 20
+    ) -> Future[InformationGain]:
+        """Starts estimating what experiments would tell of a program's parameters, and returns at once.
+
+        Args:
+            source: The program.
+            task: Its held-out rows are the designs to judge, whatever their responses are; its other rows are
+                the experiments so far.
+            rows_per_design: Consecutive rows of one design.
+            outer: Simulated responses of each estimate.
+            inner: Parameter draws for the marginal density of each.
+
+        Returns:
+            The gains to come, one a design; their `result` raises `ProgramFailure` where the program has
+            none.
+
+        Raises:
+            ValueError: If the held-out rows are no whole number of designs.
+        """
+        if rows_per_design < 1 or task.held_out < 1 or task.held_out % rows_per_design:
+            raise ValueError(
+                f"task {task.name!r} holds {task.held_out} rows out, which are no designs of"
+                f" {rows_per_design} rows"
+            )
+        message = task_message(task)
+        return self._run(ProgramWorker.information_gain, source, message, rows_per_design, outer, inner)
 
     def inference_data(
         self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
@@ -262,10 +281,12 @@ class ProgramScorer:
 
     def close(self) -> None:
         """Ends every worker; what was not scored yet is cancelled."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for far in list(self._far_calls):
+            far.cancel()
         for worker in self._workers:
             worker.close()
-        self._executor.shutdown(wait=True)
+        self._threads.shutdown(wait=True)
         for worker in self._workers:
             worker.close()
         self._workers.clear()
@@ -278,26 +299,70 @@ class ProgramScorer:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _worker(self) -> _Worker:
-        worker: _Worker | None = getattr(self._local, "worker", None)
+    def _forget_oldest(self) -> None:
+        if len(self._known) > self.max_known:
+            surplus = len(self._known) - self.max_known + self.max_known // 10
+            for key in [key for key, score in islice(self._known.items(), surplus) if score.done()]:
+                del self._known[key]
+
+    def _worker(self) -> ProgramWorker:
+        worker: ProgramWorker | None = getattr(self._local, "worker", None)
         if worker is None:
-            worker = _Worker(self.limits, self.settings, self.sandbox, self.store)
+            worker = ProgramWorker(self.limits, self.settings, self.sandbox, self.store)
             self._local.worker = worker
             self._workers.append(worker)
         return worker
 
-    def _score(self, key: tuple[str, str], task: Task) -> Score:
-        score = self._worker().score(key[1], task)
+    def _run(self, call: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Starts a method of `ProgramWorker` on the next worker that is free, here or on the far side."""
+        if self.executor is None:
+            return self._threads.submit(lambda: call(self._worker(), *arguments))
+        result: Future[T] = Future()
+        far = self.executor.submit(call_far, self._far, call, *arguments)
+        self._far_calls.add(far)
+        far.add_done_callback(lambda done: self._unpack(done, result))
+        return result
+
+    def _unpack(self, done: Future[Answer], result: Future[T]) -> None:
+        self._far_calls.discard(done)
+        try:
+            answer = done.result()
+        except BaseException as error:
+            result.set_exception(error)
+            return
         with self._lock:
+            self._far_restarts += answer.restarts
+        result.set_result(answer.value)
+
+    def _take(self, key: tuple[str, str], done: Future[Score], future: Future[Score]) -> None:
+        """From a score of the far side, or what went wrong there, to what the caller waits for."""
+        try:
+            score = done.result()
+        except WorkerLostError as error:
+            score = Score.failed(FailureCategory.KILLED, str(error))
+        except BaseException as error:
+            with self._lock:
+                self._known.pop(key, None)
+            future.set_exception(error)
+            return
+        self._count(key, score)
+        future.set_result(score)
+
+    def _score(self, key: tuple[str, str], message: TaskMessage) -> Score:
+        score = self._worker().score(key[1], message)
+        self._count(key, score)
+        return score
+
+    def _count(self, key: tuple[str, str], score: Score) -> None:
+        with self._lock:
+            self._asked.pop(key, None)
             if score.failure is None:
                 self.scored += 1
             else:
                 self.failures[score.failure] += 1
             if score.failure is FailureCategory.KILLED:
-                del self._known[
-                    key
-                ]  # it may have been killed from outside: the next such program is tried anew
-        return score
+                # it may have been killed from outside: the next such program is tried anew
+                self._known.pop(key, None)
 
 
 def score_program(
@@ -327,12 +392,15 @@ def score_program(
         The score, or the failure and its reason.
 
     Raises:
-        ValueError: If the task is unknown, or shows rows and a reference is asked for.
+        ValueError: If the task is unknown, or shows or holds out rows and a reference is asked for.
     """
     task = get_task(task)
     if reference is not None:
-        if task.shown_rows:
-            raise ValueError(f"reference scores all rows, but task {task.name!r} shows {task.shown_rows}")
+        if task.shown_rows or task.held_out:
+            raise ValueError(
+                f"reference scores all rows, but task {task.name!r} shows {task.shown_rows} and holds out"
+                f" {task.held_out}"
+            )
         return score_with_reference(source, task.data, task.response, reference, sandbox=sandbox)
     if scorer is not None:
         return scorer.score(source, task)

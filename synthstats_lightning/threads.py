@@ -22,4 +22,7 @@ def limit_threads() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(trainer_threads())
+        threads = trainer_threads()
+        torch.set_num_threads(threads)
+        # processes of a distributed run inherit it; Lightning would share all cores among them, workers' too
+        os.environ["OMP_NUM_THREADS"] = str(threads)

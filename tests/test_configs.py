@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 QUICKSTART = "configs/quickstart.yaml"
 OVERLAYS = sorted(
     str(path.relative_to(ROOT))
-    for folder in ("tasks", "policy", "objective", "trainer", "replay")
+    for folder in ("tasks", "policy", "objective", "trainer", "replay", "episodes")
     for path in (ROOT / "configs" / folder).glob("*.yaml")
-    if path.name != "tiny_pretraining.yaml"  # read by `python -m synthstats_lightning.pretraining`
+    if not path.name.endswith("pretraining.yaml")  # read by `python -m synthstats_lightning.pretraining`
 )
 
 
@@ -42,7 +42,14 @@ def contained(part, whole):
 
 
 def test_there_is_an_overlay_of_every_kind():
-    assert {path.split("/")[1] for path in OVERLAYS} == {"tasks", "policy", "objective", "trainer", "replay"}
+    assert {path.split("/")[1] for path in OVERLAYS} == {
+        "tasks",
+        "policy",
+        "objective",
+        "trainer",
+        "replay",
+        "episodes",
+    }
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -50,6 +57,13 @@ def test_overlay_on_the_quickstart(capsys, overlay):
     merged = printed(capsys, "fit", "--config", QUICKSTART, "--config", overlay)
     written = yaml.safe_load((ROOT / overlay).read_text())
     assert contained(written, merged)
+
+
+def test_six_tasks_on_the_quickstart(capsys):
+    merged = printed(capsys, "fit", "--config", QUICKSTART, "--config", "configs/six_tasks.yaml")
+    written = yaml.safe_load((ROOT / "configs/six_tasks.yaml").read_text())
+    assert contained(written, merged)
+    assert len(merged["data"]["init_args"]["tasks"]) == 6
 
 
 def test_quickstart_says_what_it_means(capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,19 @@ def importance_log_z(
     ess = weight.sum() ** 2 / np.square(weight).sum()
     spread = weight.std(ddof=1) / np.sqrt(len(weight)) / mean if len(weight) > 1 else np.inf
     return LogZEstimate(float(top + np.log(mean)), float(spread), float(ess))
+
+
+def merged_records(ranks: Sequence[Mapping[int, list[ProgramRecord]]]) -> dict[int, list[ProgramRecord]]:
+    """Task index to the records of all ranks.
+
+    Args:
+        ranks: Task index to records, of every rank.
+    """
+    merged: dict[int, list[ProgramRecord]] = {}
+    for rank in ranks:
+        for index, records in rank.items():
+            merged.setdefault(index, []).extend(records)
+    return merged
 
 
 class StructureShare(NamedTuple):

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from synthstats_lightning.callbacks.evaluation import importance_log_z
+from synthstats_lightning.callbacks.evaluation import importance_log_z, merged_records
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
+from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
+from synthstats_lightning.distributed import all_ranks, gather_objects
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
 
@@ -25,12 +27,11 @@ class LogZDiagnostics(Callback):
     once where `ProgramScoring` is synchronous). Logs, for each task, `log_z/importance/TASK`,
     `log_z/importance_se/TASK`, `log_z/effective_sample_size/TASK` and `log_z/gap/TASK` (learned minus
     estimated), in nats but for the sample size, which is in programs. The learned log Z is that of the step
-    at which the programs were drawn. On several ranks, each estimates by itself and the first one's is
-    logged.
+    at which the programs were drawn. On several ranks one estimate is made of the programs of all.
 
     Args:
         every_n_steps: Training steps between estimates; one that is not finished delays the next.
-        num_programs: Fresh programs per task and estimate.
+        num_programs: Fresh programs per task, estimate and rank.
 
     Raises:
         ValueError: If a number is less than 1, or `num_programs` less than 2, which has no error.
@@ -59,13 +60,19 @@ class LogZDiagnostics(Callback):
             stream = DIAGNOSTICS_STREAM + trainer.global_step
             self._pending = scoring.scorer.sample(trainer, pl_module, self.num_programs, own, stream)
             self._learned = pl_module.log_z.per_task().tolist()
-        if self._pending and (scoring.synchronous or all(item.score.done() for item in self._pending)):
+        if self._pending and (
+            scoring.synchronous or all_ranks(all(item.score.done() for item in self._pending))
+        ):
             self._log(scoring, pl_module)
 
     def _log(self, scoring: ProgramScoring, module: GFlowNetModule) -> None:
         programs, self._pending = self._pending, []
+        own: dict[int, list[ProgramRecord]] = {}
+        for item in programs:
+            own.setdefault(item.task_index, []).append(scoring.record(item))
+        of_all = merged_records(gather_objects(own))
         for index, task in enumerate(scoring.scorer.tasks):
-            records = [scoring.record(item) for item in programs if item.task_index == index]
+            records = of_all[index]
             estimate = importance_log_z(
                 np.array([record.log_reward for record in records]),
                 np.array([record.log_prob for record in records]),
@@ -77,7 +84,7 @@ class LogZDiagnostics(Callback):
                 "gap": self._learned[index] - estimate.value,
             }
             for name, value in values.items():
-                module.log(f"log_z/{name}/{task.name}", value, rank_zero_only=True, batch_size=1)
+                module.log(f"log_z/{name}/{task.name}", value, batch_size=1)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forgets an estimate that training did not wait for."""

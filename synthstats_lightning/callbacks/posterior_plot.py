@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from synthstats_lightning.durable_files import replacing
 from synthstats_lightning.tasks import Task
 
 PREDICTIVE_QUANTILES = (0.05, 0.5, 0.95)
@@ -72,8 +73,8 @@ def plot_posterior(task: Task, bands: list[Band], path: Path) -> None:
     right.set_yticks([])
     right.set_xlabel("posterior share of the structure")
     right.spines[["top", "right", "left"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150)
 
 
 def _wrapped(label: str) -> str:

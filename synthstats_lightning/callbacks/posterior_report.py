@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from rich.table import Table
 from synthstats_lightning.callbacks.evaluation import (
     StructureShare,
     evaluation_metrics,
+    merged_records,
     structure_shares,
 )
 from synthstats_lightning.callbacks.posterior_plot import PREDICTIVE_QUANTILES, Band, plot_posterior
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
-from synthstats_lightning.callbacks.records import ProgramRecord
+from synthstats_lightning.callbacks.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.distributed import gather_objects
+from synthstats_lightning.durable_files import write_text
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.tasks import Task
 
@@ -39,7 +43,7 @@ class PosteriorReport(Callback):
     folder.
 
     Args:
-        num_programs: Fresh programs per task.
+        num_programs: Fresh programs per task, shared among the processes of a run.
         top: Structures in the table.
         plotted: Structures in the picture.
     """
@@ -62,9 +66,14 @@ class PosteriorReport(Callback):
         if scoring is None or not isinstance(pl_module, GFlowNetModule):
             raise TypeError("PosteriorReport needs a GFlowNetModule and a ProgramScoring callback before it")
         scoring.on_train_end(trainer, pl_module)
-        fresh = scoring.evaluate(trainer, pl_module, self.num_programs, REPORT_STREAM)
+        share = math.ceil(self.num_programs / trainer.world_size)
+        fresh = merged_records(gather_objects(scoring.evaluate(trainer, pl_module, share, REPORT_STREAM)))
+        of_ranks = gather_objects(scoring.records.to_json_lines())
         if not trainer.is_global_zero:
             return
+        for lines in of_ranks[1:]:
+            for record in ProgramRecords.from_json_lines(lines):
+                scoring.records.add(record)
         for records in fresh.values():
             for record in records:
                 scoring.records.add(record)
@@ -81,9 +90,10 @@ class PosteriorReport(Callback):
             for category, count in Counter(r.score.failure for r in records if r.score.failure).most_common():
                 console.print(f"failed: {count} of {len(records)} fresh programs, {category}")
             console.print(log_z_line(task, metrics, pl_module.learned_log_z(index), len(records)))
-            name = "posterior.png" if len(scoring.scorer.tasks) == 1 else f"posterior-{task.name}.png"
+            suffix = "" if len(scoring.scorer.tasks) == 1 else f"-{task.name.replace('/', '-')}"
+            name = f"posterior{suffix}.png"
             self._plot(scoring, task, shares, folder / name)
-        (folder / "report.json").write_text(json.dumps(self.metrics, indent=2) + "\n", encoding="utf-8")
+        write_text(folder / "report.json", json.dumps(self.metrics, indent=2) + "\n")
         console.print(
             f"{len(scoring.records)} distinct programs in {folder / 'programs.jsonl'}", soft_wrap=True
         )

@@ -5,24 +5,33 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
+from synthstats_lightning.callbacks.allocation import allocate
 from synthstats_lightning.callbacks.beginnings import draw_beginnings
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
-from synthstats_lightning.callbacks.evaluation import evaluation_metrics
+from synthstats_lightning.callbacks.evaluation import evaluation_metrics, merged_records
+from synthstats_lightning.callbacks.exchange import BufferExchange
+from synthstats_lightning.callbacks.program_queue import ProgramQueue, Stale
 from synthstats_lightning.callbacks.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.callbacks.run_parts import gflownet_module, required_buffer, run_buffer, run_tasks
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
+from synthstats_lightning.callbacks.window import Window, window_metrics
 from synthstats_lightning.confinement import Level, check_level
-from synthstats_lightning.distributed import gather_objects, own_state
+from synthstats_lightning.cores import own_cores, scoring_workers
+from synthstats_lightning.distributed import gather_objects, own_share, rank_and_size
 from synthstats_lightning.module import PROGRAMS, GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings, annealed
 from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.random_state import random_state, set_random_state
+from synthstats_lightning.rank_watch import RankWatch
 from synthstats_lightning.replay import Demonstration, ReplayBuffer
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
@@ -30,8 +39,17 @@ from synthstats_lightning.scoring.schedule import RewardSchedule
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
 
+ON_THE_BAR = {
+    "perf/programs_per_second": "programs/s",
+    "sample/valid_rate": "valid",
+    "sample/log_reward": "reward",
+    "sample/evidence": "evidence",
+}
+"""Metrics that the progress bar shows, and their names there."""
 REROLL_STREAM = 2**44
 """Programs with rewritten ends come from streams that nothing else uses."""
+ALLOCATION_STREAM = 2**46
+"""So do the numbers of programs that tasks of unequal weights get."""
 
 
 class ProgramScoring(Callback):
@@ -43,14 +61,18 @@ class ProgramScoring(Callback):
 
     Args:
         reward: From a score to what the objective sees.
-        programs_per_step: Programs sampled per task and sampling round.
+        programs_per_step: Programs sampled per task and sampling round; their mean over tasks where the data
+            module has `task_weights`.
         every_n_steps: Training steps between sampling rounds.
         warmup_programs: Programs per task that are scored before the first training step.
         synchronous: Whether a sampling round waits for its scores.
         max_in_flight: Programs that may wait for a score; a sampling round is skipped while more do.
-        num_workers: Sandbox workers, each with a single-threaded scoring process; by default one less than
-            the
-            cores this process may use, at least one.
+        max_age: Training steps after which a sampled program is stale; never by default.
+        stale: Whether a stale program is dropped (`"drop"`), or stored without counting as a recent sample,
+            so that it is replayed less (`"store"`).
+        drain_seconds: How long the end of training waits for the programs that are still being scored.
+        num_workers: Sandbox workers of each process of the run, each with a single-threaded scoring process;
+            by default one less than the process's share of the machine's cores, at least one.
         sampling: Temperature, exploration and length of training samples; the module's own by default.
         anneal_steps: Training steps over which the temperature of training samples goes, linearly, from that
             of `sampling` to the module's own, and its other exploration to none; 0 keeps them.
@@ -67,10 +89,18 @@ class ProgramScoring(Callback):
             machine may share: an equal program of an equal task is scored once. None by default.
         buffer: The replay buffer; by default the data module's `buffer`.
         tasks: The tasks; by default the data module's `tasks`.
+        exchange_every_n_steps: On several processes, training steps between exchanges of what their buffers
+            have stored since; 0 is never: each draws from its own shard.
+        executor: Where programs are scored instead of on this machine, such as `executors.DaskExecutor`;
+            `num_workers` has no effect then.
+        max_records: Distinct programs whose scores are kept for `programs.jsonl`, and so that they are not
+            computed again; beyond it the worst go.
 
     Raises:
         ValueError: If a number is out of range.
     """
+
+    scorer_type: type[SampleScorer] = SampleScorer
 
     def __init__(
         self,
@@ -91,18 +121,25 @@ class ProgramScoring(Callback):
         score_cache: str | None = None,
         buffer: ReplayBuffer | None = None,
         tasks: Sequence[Task] | None = None,
+        exchange_every_n_steps: int = 0,
+        executor: Executor | None = None,
+        max_age: int | None = None,
+        stale: Stale = "store",
+        drain_seconds: float = 300.0,
+        max_records: int = 50_000,
     ) -> None:
         for name, value in {
             "programs_per_step": programs_per_step,
             "every_n_steps": every_n_steps,
             "warmup_programs": warmup_programs,
-            "max_in_flight": max_in_flight,
             "num_workers": 1 if num_workers is None else num_workers,
         }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if anneal_steps < 0:
             raise ValueError(f"anneal_steps must be at least 0, got {anneal_steps}")
+        if not drain_seconds >= 0:
+            raise ValueError(f"drain_seconds must be at least 0, got {drain_seconds}")
         if not 0 <= reroll_fraction <= 1:
             raise ValueError(f"reroll_fraction must be from 0 to 1, got {reroll_fraction}")
         self.reward = reward or Reward()
@@ -113,7 +150,7 @@ class ProgramScoring(Callback):
         self.every_n_steps = every_n_steps
         self.warmup_programs = warmup_programs
         self.synchronous = synchronous
-        self.max_in_flight = max_in_flight
+        self.drain_seconds = drain_seconds
         self.num_workers = num_workers
         self.sampling = sampling
         self.anneal_steps = anneal_steps
@@ -121,18 +158,22 @@ class ProgramScoring(Callback):
         self.sandbox = check_level(sandbox)
         self.engine = engine
         self.score_cache = score_cache
-        self.records = ProgramRecords()
+        self.executor = executor
+        self.exchange = BufferExchange(exchange_every_n_steps)
+        self.records = ProgramRecords(capacity=max_records)
         self.failures: Counter[FailureCategory] = Counter()
         self._given_buffer = buffer
         self._given_tasks = tasks
         self._scorer: SampleScorer | None = None
-        self._pending: list[PendingProgram] = []
-        self._restored: list[tuple[Any, ...]] = []
+        self.queue = ProgramQueue(max_in_flight, max_age, stale)
+        self._random_state: dict[str, Any] | None = None
         self._present = self.reward
         self._sharing: ReplayBuffer | None = None
         self._stream = 0
         self._evaluated: dict[int, list[ProgramRecord]] = {}
-        self._window = _Window()
+        self._window = Window()
+        self._watch: RankWatch | None = None
+        self._interrupted = False
 
     @property
     def scorer(self) -> SampleScorer:
@@ -154,21 +195,24 @@ class ProgramScoring(Callback):
                 tasks.
             RuntimeError: If a baseline program has no score.
         """
-        _module(pl_module)
-        tasks = self._given_tasks
-        if tasks is None:
-            tasks = getattr(getattr(trainer, "datamodule", None), "tasks", None)
-        if tasks is None:
-            raise TypeError(
-                "ProgramScoring needs `tasks`: pass them, or use a data module with that attribute"
-            )
-        buffer = self._given_buffer
-        if buffer is None:
-            buffer = getattr(getattr(trainer, "datamodule", None), "buffer", None)
+        gflownet_module(pl_module)
+        if self._watch is None:
+            self._watch = RankWatch()
+        self._interrupted = False
+        cores = own_cores()
+        tasks = run_tasks(trainer, self._given_tasks)
+        buffer = run_buffer(trainer, self._given_buffer)
         self._sharing = buffer if buffer is not None and buffer.multiplicity == "program" else None
         if self._scorer is None and stage != "predict":
-            self._scorer = SampleScorer(
-                tasks, self.reward, self.num_workers, self.limits, self.engine, self.sandbox, self.score_cache
+            self._scorer = self.scorer_type(
+                tasks,
+                self.reward,
+                self.num_workers or scoring_workers(cores),
+                self.limits,
+                self.engine,
+                self.sandbox,
+                self.score_cache,
+                self.executor,
             )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -176,11 +220,19 @@ class ProgramScoring(Callback):
         self.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Ends the workers."""
-        self.close()
+        """Ends the workers, and tells the other ranks, which end too."""
+        self._interrupted = True
+        self.close(exception)
 
-    def close(self) -> None:
-        """Ends every worker process; safe to call twice."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends every worker process; safe to call twice.
+
+        Args:
+            error: Why the run ends before its time, for the other ranks.
+        """
+        if self._watch is not None:
+            self._watch.close(error)
+            self._watch = None
         if self._scorer is not None:
             self._scorer.close()
             self._scorer = None
@@ -189,14 +241,14 @@ class ProgramScoring(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Registers prompts, takes up what a checkpoint left without a score, and fills the buffer."""
-        module = _module(pl_module)
+        module = gflownet_module(pl_module)
         buffer = self.buffer(trainer)
         for index, prompt in enumerate(self.scorer.prompts):
-            buffer.register_prompt(index, module.loaded_policy.encode_prompt(prompt.rules, prompt.request))
+            buffer.register_prompt(index, module.loaded_policy.encode_prompt(*prompt))
         for record in self.records:
             self.scorer.remember(record)
-        self._pending += [self.scorer.resubmit(*fields) for fields in self._restored]
-        self._restored = []
+        self.queue.resubmit(self.scorer)
+        self.exchange.start(buffer)
         self._retemper(trainer)
         given: list[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
         for record in add_demonstrations(
@@ -204,28 +256,39 @@ class ProgramScoring(Callback):
         ):
             self.records.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
-        if missing > 0:
+        resumed = trainer.global_step > 0 and len(buffer) > 0
+        if missing > 0 and not resumed:
             self._sample_round(trainer, module, missing)
-            self._harvest(trainer, wait=True)
-        self._window = _Window()
+            self._harvest(trainer, seconds=None)
+        self._window = Window()
+        self.queue.sums()
+        if self._random_state is not None:
+            set_random_state(self._random_state)
+            self._random_state = None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Takes finished scores into the buffer and samples the next programs."""
-        module = _module(pl_module)
+        module = gflownet_module(pl_module)
         self._retemper(trainer)
-        self._harvest(trainer, wait=False)
-        if trainer.global_step % self.every_n_steps == 0 and len(self._pending) <= self.max_in_flight:
+        self._harvest(trainer)
+        if trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
-            self._harvest(trainer, wait=self.synchronous)
+            self._harvest(trainer, seconds=None if self.synchronous else 0.0)
+        self.exchange.step(self.buffer(trainer), trainer.global_step)
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             self._log_window(module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Waits for the programs that are still being scored, so that none is lost."""
         if not trainer.interrupted:
-            self._harvest(trainer, wait=True)
+            self._harvest(trainer, seconds=self.drain_seconds)
+            if len(self.queue):
+                rank_zero_warn(
+                    f"{len(self.queue)} programs still had no score {self.drain_seconds:g} seconds after the"
+                    " last training step"
+                )
         self._present = self.reward
 
     def record(self, program: PendingProgram) -> ProgramRecord:
@@ -261,14 +324,7 @@ class ProgramScoring(Callback):
         Raises:
             TypeError: If there is none.
         """
-        buffer = self._given_buffer
-        if buffer is None:
-            buffer = getattr(getattr(trainer, "datamodule", None), "buffer", None)
-        if buffer is None:
-            raise TypeError(
-                "ProgramScoring needs `buffer`: pass it, or use a data module with that attribute"
-            )
-        return buffer
+        return required_buffer(trainer, self._given_buffer)
 
     def _sample_round(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> None:
         started = time.perf_counter()
@@ -286,62 +342,60 @@ class ProgramScoring(Callback):
                 programs += self.scorer.reroll(trainer, module, beginnings, settings, stream)
                 num_samples -= rerolled
         if num_samples:
-            programs += self.scorer.sample(trainer, module, num_samples, settings, self._stream)
-        self._pending += [program._replace(step=step) for program in programs]
+            numbers = self._numbers(trainer, module, num_samples)
+            programs += self.scorer.sample(trainer, module, numbers, settings, self._stream)
+        self.queue.add(program._replace(step=step) for program in programs)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
+
+    def _numbers(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> int | list[int]:
+        """Programs of this round for each task: the same for all, or by the data module's weights."""
+        weights: list[float] | None = getattr(getattr(trainer, "datamodule", None), "sampling_weights", None)
+        if weights is None:
+            return num_samples
+        stream = ALLOCATION_STREAM + self._stream
+        generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
+        return allocate(num_samples * len(weights), weights, generator)
 
     def _training_settings(self, final: SamplingSettings, step: int) -> SamplingSettings:
         if self.sampling is None or not self.anneal_steps:
             return self.sampling or final
         return annealed(self.sampling, final.temperature, step / self.anneal_steps)
 
-    def _harvest(self, trainer: Trainer, wait: bool) -> None:
-        buffer = self.buffer(trainer)
-        waiting = []
-        for program in self._pending:
-            if not (wait or program.score.done()):
-                waiting.append(program)
+    def _harvest(self, trainer: Trainer, seconds: float | None = 0.0) -> None:
+        buffer, step = self.buffer(trainer), trainer.global_step
+        for program in self.queue.take(seconds):
+            stale = self.queue.is_stale(program, step)
+            if stale and self.queue.stale == "drop":
                 continue
             record = self.scorer.record(program)
-            buffer.add(self.scorer.trajectory(program, record.score, self._present))
-            self.records.add(record)
+            trajectory = self.scorer.trajectory(program, record.score, self._present)
+            if stale:
+                buffer.merge([trajectory])
+            else:
+                buffer.add(trajectory)
+            self.keep(program, record)
             self._window.records.append(record)
             if record.score.failure is not None:
                 self.failures[record.score.failure] += 1
-        self._pending = waiting
+        self.queue.drop_stale(step, self.scorer)
+
+    def keep(self, program: PendingProgram, record: ProgramRecord) -> None:
+        """Takes a scored training sample into the run's records."""
+        self.records.add(record)
 
     def _log_window(self, module: GFlowNetModule) -> None:
-        window, self._window = self._window, _Window()
-        elapsed = time.perf_counter() - window.started
-        programs = len(window.records)
-        self._log(module, "perf/programs_per_second", programs / elapsed, bar="programs/s")
-        module.log("perf/sampling_share", window.sampling_seconds / elapsed)
-        module.log("perf/in_flight", float(len(self._pending)))
-        module.log("perf/worker_restarts", float(self.scorer.pool.worker_restarts))
-        for category, count in self.failures.items():
-            module.log(f"failures/{category}", float(count))
+        window, self._window = self._window, Window()
+        failures = {str(category): count for category, count in self.failures.items()}
+        sums = window.sums(len(self.queue), self.scorer.pool.worker_restarts, failures)
+        sums = sums._replace(queue=self.queue.sums())
+        for name, value in window_metrics(gather_objects(sums)).items():
+            module.log(name, value)
+            if name in ON_THE_BAR:
+                module.log(ON_THE_BAR[name], value, prog_bar=True, logger=False)
         for name, way in asdict(self.reward_schedule).items():
             if way is not None:
                 module.log(f"reward/{name}", getattr(self._present, name))
-        if not programs:
-            return
-        evidence = [record.score.evidence for record in window.records if record.score.evidence is not None]
-        self._log(module, "sample/valid_rate", len(evidence) / programs, bar="valid")
-        log_reward = float(np.mean([record.log_reward for record in window.records]))
-        self._log(module, "sample/log_reward", log_reward, bar="reward")
-        copying = sum(record.score.literal_copies > 0 for record in window.records)
-        module.log("sample/literal_copies", copying / programs)
-        if evidence:
-            self._log(module, "sample/evidence", float(np.mean(evidence)), bar="evidence")
-            structures = {record.score.structure for record in window.records if record.score.scored}
-            module.log("sample/structure_rate", len(structures) / len(evidence))
-
-    @staticmethod
-    def _log(module: GFlowNetModule, name: str, value: float, bar: str) -> None:
-        """To the logger under the full name, to the progress bar under a short one."""
-        module.log(name, value)
-        module.log(bar, value, prog_bar=True, logger=False)
 
     # --- evaluation
 
@@ -372,8 +426,8 @@ class ProgramScoring(Callback):
             self._evaluated.setdefault(index, []).extend(records)
 
     def _log_evaluation(self, pl_module: LightningModule, stage: str) -> None:
-        module = _module(pl_module)
-        evaluated, self._evaluated = self._evaluated, {}
+        module = gflownet_module(pl_module)
+        evaluated, self._evaluated = merged_records(gather_objects(self._evaluated)), {}
         for index, records in sorted(evaluated.items()):
             suffix = f"/{self.scorer.tasks[index].name}" if len(self.scorer.tasks) > 1 else ""
             metrics = evaluation_metrics(records, module.learned_log_z(index))
@@ -406,40 +460,38 @@ class ProgramScoring(Callback):
     # --- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Stream, records and, of every rank, programs in flight, in primitive types."""
-        return {
+        """Of every rank, stream, records and programs in flight, in primitive types."""
+        own = {
             "stream": self._stream,
             "records": self.records.to_json_lines(),
             "failures": {str(category): count for category, count in self.failures.items()},
-            "in_flight": gather_objects([_plain(item) for item in self._pending]),
+            "in_flight": self.queue.state(),
+            "exchanged": self.exchange.state(),
+            "random_state": random_state(),
+            "skipped_rounds": self.queue.skipped_rounds,
+            "stale_programs": self.queue.stale_programs,
         }
+        # after an exception the other ranks may not come to meet this one
+        return {"ranks": [own] if self._interrupted else gather_objects(own)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` saved."""
-        self._stream = state_dict["stream"]
-        self.records = ProgramRecords.from_json_lines(state_dict["records"])
-        self.failures = Counter(
-            {FailureCategory(key): count for key, count in state_dict["failures"].items()}
-        )
-        self._restored = list(own_state(state_dict["in_flight"], "programs in flight"))
-
-
-class _Window:
-    """What happened since the last time metrics were logged."""
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-        self.sampling_seconds = 0.0
-        self.records: list[ProgramRecord] = []
-
-
-def _plain(item: PendingProgram) -> tuple[Any, ...]:
-    """What `SampleScorer.resubmit` takes."""
-    ids = list(item.program_ids)
-    return (item.task_index, item.source, ids, item.log_prob, item.reference_log_prob, item.step)
-
-
-def _module(pl_module: LightningModule) -> GFlowNetModule:
-    if not isinstance(pl_module, GFlowNetModule):
-        raise TypeError(f"ProgramScoring needs a GFlowNetModule, got {type(pl_module).__name__}")
-    return pl_module
+        """Restores what `state_dict` saved, dealt anew where the number of processes has changed."""
+        ranks = state_dict["ranks"]
+        rank, size = rank_and_size()
+        same = len(ranks) == size
+        own = ranks[rank] if same else None
+        self._stream = own["stream"] if own else max(item["stream"] for item in ranks)
+        # with other processes than before, the first one keeps the run's records and counts
+        kept = [own] if own else ranks if rank == 0 else []
+        self.records = ProgramRecords(capacity=self.records.capacity)
+        self.failures = Counter()
+        self.queue.skipped_rounds = self.queue.stale_programs = 0
+        for item in kept:
+            for record in ProgramRecords.from_json_lines(item["records"]):
+                self.records.add(record)
+            self.failures.update({FailureCategory(key): count for key, count in item["failures"].items()})
+            self.queue.skipped_rounds += item.get("skipped_rounds", 0)
+            self.queue.stale_programs += item.get("stale_programs", 0)
+        self.queue.restore(own_share([item["in_flight"] for item in ranks]))
+        self._random_state = ranks[rank % len(ranks)].get("random_state")
+        self.exchange.restore([item["exchanged"] for item in ranks])

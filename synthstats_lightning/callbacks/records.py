@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from synthstats_lightning.durable_files import write_text
 from synthstats_lightning.scoring.score import Score
 
 
@@ -54,9 +55,21 @@ class ProgramRecord:
 
 
 class ProgramRecords:
-    """Records by task and source."""
+    """Records by task and source.
 
-    def __init__(self, records: Iterable[ProgramRecord] = ()) -> None:
+    Args:
+        records: The first ones.
+        capacity: Most programs that are kept; when there are more, the tenth of lowest log reward goes.
+            `None` keeps all.
+
+    Raises:
+        ValueError: If `capacity` is below 10.
+    """
+
+    def __init__(self, records: Iterable[ProgramRecord] = (), capacity: int | None = None) -> None:
+        if capacity is not None and capacity < 10:
+            raise ValueError(f"max_records must be at least 10, got {capacity}")
+        self.capacity = capacity
         self._records = {(record.task, record.source): record for record in records}
 
     def __len__(self) -> int:
@@ -71,6 +84,13 @@ class ProgramRecords:
         if known is not record:
             known.count += record.count
             known.log_prob = record.log_prob
+        elif self.capacity is not None and len(self) > self.capacity:
+            self._forget(len(self) - self.capacity + self.capacity // 10)
+
+    def _forget(self, number: int) -> None:
+        worst = sorted(self._records.items(), key=lambda item: item[1].log_reward)[:number]
+        for key, _ in worst:
+            del self._records[key]
 
     def to_json_lines(self) -> str:
         """One JSON document a line, in the order in which programs were first seen."""
@@ -83,7 +103,4 @@ class ProgramRecords:
 
     def write(self, path: Path) -> None:
         """Writes `programs.jsonl`, whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(self.to_json_lines(), encoding="utf-8")
-        temporary.replace(path)
+        write_text(path, self.to_json_lines())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +37,8 @@ class PendingProgram(NamedTuple):
         reference_log_prob: With the adapter off, in nats.
         score: The score to come.
         step: Training step at which it was sampled.
+        runs: Of an episode: what policy and environment wrote of the tokens, see `Trajectory`.
+        episode: Of an episode: its environment's side.
     """
 
     task_index: int
@@ -45,6 +48,13 @@ class PendingProgram(NamedTuple):
     reference_log_prob: float
     score: Future[Score]
     step: int = 0
+    runs: tuple[int, ...] = ()
+    episode: Any = None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the policy wrote."""
+        return sum(self.runs[::2]) if self.runs else len(self.program_ids)
 
 
 class SampleScorer:
@@ -58,6 +68,7 @@ class SampleScorer:
         engine: Of the scoring engine.
         sandbox: How strictly the kernel confines programs.
         score_cache: File of scores that outlives the run, see `ProgramScorer`.
+        executor: Where programs are scored instead of on this machine, see `ProgramScorer`.
 
     Raises:
         RuntimeError: If a task's baseline program has no score.
@@ -73,11 +84,12 @@ class SampleScorer:
         engine: EngineSettings | None,
         sandbox: Level = "strict",
         score_cache: str | Path | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.tasks = list(tasks)
         self.prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
-        self.pool = ProgramScorer(num_workers, limits, engine, sandbox, score_cache)
+        self.pool = ProgramScorer(num_workers, limits, engine, sandbox, score_cache, executor)
         try:
             self.pool.start()
             self.baselines = [self._baseline(task) for task in self.tasks]
@@ -89,11 +101,26 @@ class SampleScorer:
         """Ends every worker."""
         self.pool.close()
 
+    def for_tasks(self, tasks: Sequence[Task]) -> SampleScorer:
+        """The same workers and reward for other tasks, whose baselines are scored now.
+
+        Args:
+            tasks: In the order of their `task_index`; nothing else of the run knows them.
+
+        Raises:
+            RuntimeError: If a task's baseline program has no score.
+        """
+        other = copy.copy(self)
+        other.tasks = list(tasks)
+        other.prompts = [task_prompt(task) for task in tasks]
+        other.baselines = [self._baseline(task) for task in tasks]
+        return other
+
     def sample(
         self,
         trainer: Trainer,
         module: GFlowNetModule,
-        num_samples: int,
+        num_samples: int | Sequence[int],
         settings: SamplingSettings,
         stream: int,
     ) -> list[PendingProgram]:
@@ -102,7 +129,7 @@ class SampleScorer:
         Args:
             trainer: For its precision.
             module: Whose policy writes them.
-            num_samples: Programs a task.
+            num_samples: Programs a task, one number or one for each.
             settings: Temperature, exploration and length.
             stream: Number of the random stream.
         """
@@ -150,6 +177,10 @@ class SampleScorer:
         ids = tuple(program_ids)
         return PendingProgram(task_index, source, ids, log_prob, reference_log_prob, score, step)
 
+    def withdraw(self, program: PendingProgram) -> None:
+        """Tells the workers that nobody waits for a program's score any more."""
+        self.pool.withdraw(program.source, self.tasks[program.task_index])
+
     def record(self, program: PendingProgram, reward: Reward | None = None) -> ProgramRecord:
         """Waits for a program's score and turns it into a reward.
 
@@ -163,9 +194,7 @@ class SampleScorer:
             task=self.tasks[program.task_index].name,
             source=program.source,
             score=score,
-            log_reward=reward.log_reward(
-                score, baseline, program.reference_log_prob, len(program.program_ids)
-            ),
+            log_reward=reward.log_reward(score, baseline, program.reference_log_prob, program.num_tokens),
             log_prob=program.log_prob,
             reference_log_prob=program.reference_log_prob,
         )
@@ -179,7 +208,7 @@ class SampleScorer:
             reward: As it is at present; the parts that the log reward is blended from come along.
         """
         baseline = self.reward.value(self.baselines[program.task_index])
-        parts = reward.parts(score, baseline, len(program.program_ids))
+        parts = reward.parts(score, baseline, program.num_tokens)
         log_reward = reward.blend(np.array([parts]), np.array([program.reference_log_prob]))
         return Trajectory(
             program.task_index,
@@ -191,6 +220,7 @@ class SampleScorer:
             (score.canonical or "") if score.scored else "",
             (score.structure or "") if score.scored else "",
             program.step,
+            program.runs,
         )
 
     def remember(self, record: ProgramRecord) -> None:

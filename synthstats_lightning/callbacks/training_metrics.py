@@ -11,6 +11,7 @@ from torch import Tensor
 
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
+from synthstats_lightning.distributed import gather_objects
 from synthstats_lightning.metrics import (
     GroupedVariance,
     ImportanceLogZ,
@@ -20,7 +21,7 @@ from synthstats_lightning.metrics import (
 )
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
-from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate
+from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate, composition, empty_batch
 
 METRICS_STREAM = 2**45
 """Its programs come from streams that nothing else uses: whether it runs changes no other sample."""
@@ -32,7 +33,8 @@ class TrainingMetrics(Callback):
 
     With every log: `balance/residual_mean` and `balance/residual_std` (nats; log Z + log π − log R of the
     replayed programs since the last log), `replay/drawn_age` (training steps since they were sampled), and
-    what `ReplayBuffer.composition` says of the first rank's buffer, as `replay/…`.
+    what `ReplayBuffer.composition` says of the buffers of all ranks together, as `replay/…`: a program that
+    several of them hold counts as often.
 
     Every `every_n_steps`, from fresh programs at temperature 1: `fresh/log_ratio_variance` (nats²; of log R −
     log π within a task, 0 at the target), `fresh/log_z_gap/TASK` (nats; learned minus importance sampling)
@@ -45,7 +47,8 @@ class TrainingMetrics(Callback):
 
     Fresh programs are scored by the workers of `ProgramScoring` while training goes on, and logged when the
     last has its score, at the latest when the next round is due; on several ranks always then, so that all
-    log at the same step.
+    log at the same step. Training never waits for them, unless it is synchronous: what has no score by then
+    is left out.
 
     Args:
         every_n_steps: Training steps between rounds of fresh programs; 0 is never.
@@ -124,16 +127,20 @@ class TrainingMetrics(Callback):
             "balance/residual_std": residual.std,
             "replay/drawn_age": age.mean,
         }
-        stored = scoring.buffer(trainer).composition(trainer.global_step)
+        contents = gather_objects(scoring.buffer(trainer).contents(trainer.global_step))
+        stored = composition(contents)
         _log(module, values | {f"replay/{name}": value for name, value in stored.items()})
         self.residual.reset()
         self.age.reset()
 
     def _log_fresh(self, scoring: ProgramScoring, module: GFlowNetModule) -> None:
-        programs, self._pending = self._pending, []
+        programs = self._scored(scoring)
+        if not sum(gather_objects(len(programs))):
+            return
         tasks = [task.name for task in scoring.scorer.tasks]
         records = [scoring.record(item) for item in programs]
-        index = torch.tensor([item.task_index for item in programs], device=module.device)
+        task_index = [item.task_index for item in programs]
+        index = torch.tensor(task_index, dtype=torch.int64, device=module.device)
         log_reward = torch.tensor([record.log_reward for record in records], device=module.device)
         log_prob = torch.tensor([record.log_prob for record in records], device=module.device)
         importance = ImportanceLogZ(len(tasks)).to(module.device)
@@ -162,18 +169,30 @@ class TrainingMetrics(Callback):
         for metric in (self.diversity, self.prefixes, self.tokens, self.stop_drift):
             metric.reset()
 
+    def _scored(self, scoring: ProgramScoring) -> list[PendingProgram]:
+        """The fresh programs that are logged; workers pass over the others from now on."""
+        programs, self._pending = self._pending, []
+        if scoring.synchronous:
+            return programs
+        done = [item.score.done() for item in programs]
+        for item, is_done in zip(programs, done, strict=True):
+            if not is_done:
+                scoring.scorer.withdraw(item)
+        return [item for item, is_done in zip(programs, done, strict=True) if is_done]
+
     def _take_tokens(
         self, scoring: ProgramScoring, module: GFlowNetModule, programs: list[PendingProgram]
     ) -> None:
         encode = module.loaded_policy.encode_prompt
-        prompts = {
-            number: tuple(encode(prompt.rules, prompt.request))
-            for number, prompt in enumerate(scoring.scorer.prompts)
-        }
-        rows = [Trajectory(item.task_index, item.program_ids, 0.0, 0.0) for item in programs]
+        prompts = {number: tuple(encode(*prompt)) for number, prompt in enumerate(scoring.scorer.prompts)}
+        rows = [Trajectory(item.task_index, item.program_ids, 0.0, 0.0, runs=item.runs) for item in programs]
+        if not rows:
+            # lists of every rank must hold a tensor, or the metric's ranks would not meet
+            none = empty_batch().to(module.device)
+            self.prefixes.update(none.program_ids, none.program_mask, none.task_index)
         for start in range(0, len(rows), PROGRAMS_PER_PASS):
             batch = collate(rows[start : start + PROGRAMS_PER_PASS], prompts).to(module.device)
-            self.tokens.update(batch.program_mask.sum(1))
+            self.tokens.update(batch.written.sum(1))
             self.prefixes.update(batch.program_ids, batch.program_mask, batch.task_index)
             self.stop_drift.update(stop_drift(module, batch))
 
@@ -199,11 +218,12 @@ def stop_drift(module: GFlowNetModule, batch: TrajectoryBatch) -> Tensor:
     """
     policy, minimum = module.loaded_policy, module.sampling.min_new_tokens
     given = batch.prompt_ids, batch.program_ids, batch.program_mask, batch.prompt_mask
+    options: dict[str, Any] = {"min_new_tokens": minimum, "own_mask": batch.own_mask}
     with policy.evaluating():
-        own = policy.token_and_stop_log_probs(*given, min_new_tokens=minimum).stop
+        own = policy.token_and_stop_log_probs(*given, **options).stop
         with policy.reference():
-            reference = policy.token_and_stop_log_probs(*given, min_new_tokens=minimum).stop
-    return (own - reference)[batch.program_mask & own.isfinite() & reference.isfinite()]
+            reference = policy.token_and_stop_log_probs(*given, **options).stop
+    return (own - reference)[batch.written & own.isfinite() & reference.isfinite()]
 
 
 def _parts(trainer: Trainer, module: LightningModule) -> tuple[ProgramScoring, GFlowNetModule]:
@@ -219,6 +239,6 @@ def _all_done(programs: list[PendingProgram]) -> bool:
 
 
 def _log(module: GFlowNetModule, values: dict[str, Any]) -> None:
-    """The values are the same on every rank, or the first one's."""
+    """The values are the same on every rank, where other callbacks may decide by them."""
     for name, value in values.items():
-        module.log(name, value, rank_zero_only=True, batch_size=1)
+        module.log(name, value, batch_size=1)

@@ -8,6 +8,8 @@ from typing import NamedTuple, TypedDict, Unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from synthstats_lightning.objectives.groups import group_mean
+
 
 class LossOutput(NamedTuple):
     """What an objective returns.
@@ -35,7 +37,9 @@ class ObjectiveInputs(TypedDict, total=False):
         reference_log_prob: log π_ref of each program: of the adapter off, unless the objective resets it.
         stored_reference_log_prob: The same with the adapter off, always: what rewards are made of.
         behaviour_log_prob: log π of each program when it was sampled, at temperature 1.
-        mask: True on program tokens.
+        mask: True on program tokens. Of episodes, on those that the policy wrote; for objectives over
+            prefixes (that need stop probabilities, flows or actions) on the environment's as well, which have
+            log-probability 0.
         token_log_probs: log π of each token.
         stop_log_probs: log π(stop | prefix) before each token; −inf where stopping is not allowed.
         forced_stop: Whether the program ended at the length limit, without a stop token.
@@ -43,7 +47,8 @@ class ObjectiveInputs(TypedDict, total=False):
         reference_stop_log_probs: log π_ref(stop | prefix) before each token.
         behaviour_token_log_probs: log π of each token when it was sampled.
         log_flow: Learned log flow of the prefix before each token.
-        action_ends: True on the last token of each action of a multi-turn episode.
+        action_ends: True on the last token of each action: of each turn of the policy in an episode, of each
+            line of a program of one turn.
         prefix_log_reward: log R of stopping at each prefix, the whole program last.
         prefix_known: Where `prefix_log_reward` is known.
     """
@@ -73,12 +78,14 @@ class Objective(nn.Module, ABC):
     Attributes:
         needs: Keys of `ObjectiveInputs` without which the loss cannot be computed.
         learns_log_z: Whether the loss trains log Z; elsewhere it follows the log-variance estimate.
+        groups_span_ranks: Whether programs are compared with those of their task on all ranks.
         reset_reference_every: Training steps after which the reference policy becomes the current one; 0
             keeps it.
     """
 
     needs: frozenset[str] = frozenset()
     learns_log_z: bool = True
+    groups_span_ranks: bool = False
     reset_reference_every: int = 0
 
     def forward(
@@ -116,6 +123,18 @@ class Objective(nn.Module, ABC):
         inputs: ObjectiveInputs,
     ) -> LossOutput:
         """As `forward`, with everything that `needs` names in `inputs`."""
+
+    def join(self, nothing: Float[Tensor, " none"]) -> None:
+        """Takes part, with no programs, in what `compute` exchanges between the ranks of a run.
+
+        A rank without programs calls it instead of `forward`. Only an objective with `groups_span_ranks`
+        exchanges anything: it takes one `group_mean` over ranks.
+
+        Args:
+            nothing: A tensor of length 0, on the device and of the type of log-probabilities.
+        """
+        if self.groups_span_ranks:
+            group_mean(nothing, nothing.long(), across_ranks=True)
 
 
 def loss_output(loss: Float[Tensor, ""], residual: Float[Tensor, " batch"], **metrics: Tensor) -> LossOutput:

@@ -23,7 +23,7 @@ def group_sums(
     """
     values = values.detach()
     distributed = across_ranks and torch.distributed.is_available() and torch.distributed.is_initialized()
-    num_groups = group.max() + 1
+    num_groups = group.max() + 1 if len(group) else group.new_zeros(())
     if distributed:
         torch.distributed.all_reduce(num_groups, torch.distributed.ReduceOp.MAX)
     zeros = values.new_zeros(int(num_groups))

@@ -77,6 +77,7 @@ class GRPO(Objective):
     """
 
     learns_log_z = False
+    groups_span_ranks = True
 
     def __init__(
         self,

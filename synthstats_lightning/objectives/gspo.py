@@ -51,6 +51,7 @@ class GSPO(Objective):
 
     needs = frozenset({"task_index", "mask", "behaviour_log_prob"})
     learns_log_z = False
+    groups_span_ranks = True
 
     def __init__(self, clip: float = 0.2, scale_by_std: bool = True) -> None:
         super().__init__()

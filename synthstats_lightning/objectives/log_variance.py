@@ -50,6 +50,7 @@ class LogVariance(Objective):
 
     needs = frozenset({"task_index"})
     learns_log_z = False
+    groups_span_ranks = True
 
     def __init__(self, regression: Regression | None = None) -> None:
         super().__init__()

@@ -87,6 +87,7 @@ class RelativeTrajectoryBalance(Objective):
         self.reset_reference_every = reset_reference_every
         self.regression = regression
         self.learns_log_z = log_z == "learned"
+        self.groups_span_ranks = log_z == "batch"
 
     def compute(
         self,

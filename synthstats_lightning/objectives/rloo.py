@@ -50,6 +50,7 @@ class RLOO(Objective):
     """
 
     learns_log_z = False
+    groups_span_ranks = True
 
     def __init__(self, kl_weight: float = 0.0) -> None:
         super().__init__()

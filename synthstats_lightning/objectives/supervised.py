@@ -39,6 +39,7 @@ class Supervised(Objective):
     """
 
     learns_log_z = False
+    groups_span_ranks = True
 
     def __init__(self, min_log_reward: float | None = None) -> None:
         super().__init__()

@@ -10,6 +10,10 @@ class FailureCategory(StrEnum):
 
     TRUNCATED = "truncated"
     """The policy reached the token limit before the stop token."""
+    TURNS = "turns"
+    """An episode's turns ran out before a program was submitted."""
+    EXPERIMENTS = "experiments"
+    """They did after the policy had asked for more experiments than its budget allows."""
     SYNTAX = "syntax"
     """The source is not Python, or too large or deep to parse."""
     RAISED = "raised"

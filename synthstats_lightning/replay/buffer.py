@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from synthstats_lightning.replay.balance import effective_number, structure_probabilities
+from synthstats_lightning.replay.balance import structure_probabilities
 from synthstats_lightning.replay.categorical import Categorical
+from synthstats_lightning.replay.contents import Contents, composition, count_contents
 from synthstats_lightning.replay.edit_distance import NearCopies
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.eviction import LowestRewards
 from synthstats_lightning.replay.priority import rank_priorities
 from synthstats_lightning.replay.ranking import RewardRanking
-from synthstats_lightning.replay.state import FORMAT, pack, unpack
+from synthstats_lightning.replay.state import FORMAT, check_format, pack, unpack
 from synthstats_lightning.replay.trajectory import Trajectory
 
 Form = tuple[int, str]
@@ -107,6 +108,7 @@ class ReplayBuffer:
         self.min_edit_distance = min_edit_distance
         self.multiplicity = multiplicity
         self.prompts: dict[int, tuple[int, ...]] = {}
+        self.task_weights: dict[int, float] = {}
         self.added = 0
         self.duplicates = 0
         self._entries = Entries()
@@ -131,6 +133,23 @@ class ReplayBuffer:
         """States a task's prompt in token ids, which batches of its programs begin with."""
         self.prompts[task_index] = tuple(int(token) for token in prompt_ids)
 
+    def weigh_tasks(self, weights: Mapping[int, float]) -> None:
+        """Sets how often tasks are drawn by priority and by structure, relative to the others.
+
+        Uniform and recent draws follow what was sampled.
+
+        Args:
+            weights: Task index to weight; 1 for all others.
+
+        Raises:
+            ValueError: If a weight is not above 0.
+        """
+        for index, weight in weights.items():
+            if not 0 < weight < math.inf:
+                raise ValueError(f"weights must be above 0 and finite, got {weight} for task {index}")
+        self.task_weights = dict(weights)
+        self._prioritised = self._balanced = None
+
     def add(self, trajectory: Trajectory, pinned: bool = False) -> bool:
         """Adds a trajectory.
 
@@ -150,23 +169,54 @@ class ReplayBuffer:
         if not pinned:
             self.added += 1
             self._recent.append(trajectory)
-        key = key_of(trajectory)
-        row = self._rows.get(key)
-        if row is not None:
-            self.duplicates += not pinned
-            self._entries.step[row] = trajectory.step
-            self._entries.pinned[row] |= pinned
-            return False
-        if self.deduplicate == "program" and trajectory.canonical:
-            row = self._forms_row.get((trajectory.task_index, trajectory.canonical))
-        if row is None and self._near is not None:
-            row = self._near.nearest(key)
-        if row is not None:
-            self.duplicates += not pinned
-            self._settle(row, trajectory, pinned)
-            return False
-        self._store(trajectory, pinned)
-        return True
+        new = self._insert(trajectory, pinned)
+        self.duplicates += not (new or pinned)
+        return new
+
+    def merge(self, trajectories: Iterable[Trajectory]) -> None:
+        """Stores programs that other processes sampled; they are neither samples nor recent ones of this one.
+
+        Args:
+            trajectories: Of registered tasks.
+
+        Raises:
+            ValueError: As `add`.
+        """
+        for trajectory in trajectories:
+            self._check(trajectory)
+            self._insert(trajectory, pinned=False)
+
+    def since(self, serial: int) -> list[Trajectory]:
+        """Stored programs that came in when `serial` was the next number, or later, but no pinned ones.
+
+        Args:
+            serial: What `next_serial` was.
+        """
+        rows = np.flatnonzero((self._entries.serial >= serial) & ~self._entries.pinned)
+        return self._entries.get(rows[np.argsort(self._entries.serial[rows])].tolist())
+
+    @property
+    def next_serial(self) -> int:
+        """Number of the next program that is stored; numbers rise in the order of insertion."""
+        return self._serial
+
+    @property
+    def recent(self) -> list[Trajectory]:
+        """The most recent samples, the oldest first."""
+        return list(self._recent)
+
+    def begin(self, recent: Iterable[Trajectory] = (), added: int = 0, duplicates: int = 0) -> None:
+        """Empties the buffer, but for prompts, and sets its recent samples and counts; numbering goes on.
+
+        Args:
+            recent: The most recent samples, the oldest first.
+            added: Samples so far.
+            duplicates: Of them, those that were known.
+        """
+        self._entries = Entries()
+        self._recent = deque(recent, maxlen=self._recent.maxlen)
+        self.added, self.duplicates = added, duplicates
+        self._index()
 
     def sample(self, size: int, generator: np.random.Generator) -> list[Trajectory]:
         """Draws a batch with replacement.
@@ -240,34 +290,21 @@ class ReplayBuffer:
         self._lowest.forget()
         self._prioritised = None
 
-    def composition(self, step: int) -> dict[str, float]:
-        """What is stored.
+    def contents(self, step: int) -> Contents:
+        """Counts of what is stored, for `composition`.
 
         Args:
             step: The training step, from which ages are counted.
-
-        Returns:
-            `entries` and `pinned` (programs), `failed` (share without a structure), `duplicates` (share of
-            what was added), `structures` and `effective_structures` (exponential of their entropy over
-            stored programs), `age_mean` and `age_max` (training steps since a program was sampled last).
-            Nothing but `entries` of an empty buffer.
         """
-        entries = self._entries
-        if not len(entries):
-            return {"entries": 0.0}
-        valid = np.array([bool(name) for name in entries.structure])
-        counts = np.bincount(entries.group[valid])
-        age = step - entries.step
-        return {
-            "entries": float(len(entries)),
-            "pinned": float(entries.pinned.sum()),
-            "failed": float(1 - valid.mean()),
-            "duplicates": self.duplicates / max(1, self.added),
-            "structures": float((counts > 0).sum()),
-            "effective_structures": effective_number(counts) if valid.any() else 0.0,
-            "age_mean": float(age.mean()),
-            "age_max": float(age.max()),
-        }
+        return count_contents(self._entries, step, self.added, self.duplicates)
+
+    def composition(self, step: int) -> dict[str, float]:
+        """What is stored; see `replay.contents.composition`.
+
+        Args:
+            step: The training step, from which ages are counted.
+        """
+        return composition([self.contents(step)])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything in tensors and primitive types, so that `torch.load(weights_only=True)` reads it."""
@@ -286,11 +323,7 @@ class ReplayBuffer:
         Raises:
             ValueError: If the state is of another format, or holds more programs than the capacity.
         """
-        if state.get("format") != FORMAT:
-            raise ValueError(
-                f"replay buffer state of format {state.get('format')!r}; this version reads {FORMAT}:"
-                " start a new run, or resume with the version that wrote it"
-            )
+        check_format(state)
         if state["entries"] > self.capacity:
             raise ValueError(
                 f"capacity must be at least the {state['entries']} programs of the state, got {self.capacity}"
@@ -345,6 +378,23 @@ class ReplayBuffer:
 
     # --- adding
 
+    def _insert(self, trajectory: Trajectory, pinned: bool) -> bool:
+        key = key_of(trajectory)
+        row = self._rows.get(key)
+        if row is not None:
+            self._entries.step[row] = max(int(self._entries.step[row]), trajectory.step)
+            self._entries.pinned[row] |= pinned
+            return False
+        if self.deduplicate == "program" and trajectory.canonical:
+            row = self._forms_row.get((trajectory.task_index, trajectory.canonical))
+        if row is None and self._near is not None:
+            row = self._near.nearest(key)
+        if row is not None:
+            self._settle(row, trajectory, pinned)
+            return False
+        self._store(trajectory, pinned)
+        return True
+
     def _check(self, trajectory: Trajectory) -> None:
         if trajectory.task_index not in self.prompts:
             raise ValueError(
@@ -356,6 +406,11 @@ class ReplayBuffer:
             raise ValueError(
                 f"log_reward and reference_log_prob must be finite, got {trajectory.log_reward}"
                 f" and {trajectory.reference_log_prob}"
+            )
+        if trajectory.runs and sum(trajectory.runs) != len(trajectory.program_ids):
+            raise ValueError(
+                f"runs must sum to the {len(trajectory.program_ids)} tokens of the trajectory,"
+                f" got {trajectory.runs}"
             )
         if "\n" in trajectory.canonical + trajectory.structure:
             raise ValueError("canonical and structure must be hashes on one line")
@@ -412,16 +467,28 @@ class ReplayBuffer:
 
     def _by_priority(self) -> Categorical:
         if self._prioritised is None:
-            self._prioritised = Categorical(self._ranking.probabilities(self._entries, self.priority))
+            probabilities = self._ranking.probabilities(self._entries, self.priority)
+            self._prioritised = Categorical(self._weighted(probabilities))
         return self._prioritised
 
     def _by_structure(self) -> Categorical:
         if self._balanced is None:
             entries = self._entries
-            self._balanced = Categorical(
-                structure_probabilities(entries.group, entries.group_task, entries.members)
-            )
+            probabilities = structure_probabilities(entries.group, entries.group_task, entries.members)
+            self._balanced = Categorical(self._weighted(probabilities))
         return self._balanced
+
+    def _weighted(self, probabilities: Float[np.ndarray, " entries"]) -> Float[np.ndarray, " entries"]:
+        """Equal shares of the tasks times their weights, not normalised."""
+        if not self.task_weights:
+            return probabilities
+        task = self._entries.task
+        weights = np.ones(int(task.max()) + 1)
+        for index, weight in self.task_weights.items():
+            if index < len(weights):
+                weights[index] = weight
+        weighted: Float[np.ndarray, " entries"] = probabilities * weights[task]
+        return weighted
 
     def _shared(self, item: Trajectory) -> Trajectory:
         shared = item.log_reward - self.log_spellings(item.task_index, item.canonical)

@@ -27,6 +27,7 @@ class Entries:
         keys: Task and token ids of each row.
         canonical: Hash of each row's canonical form, or an empty string.
         structure: Hash of each row's structure, or an empty string.
+        runs: What the policy and its environment wrote of each row, see `Trajectory`.
         num_parts: Parts of each log reward.
     """
 
@@ -34,6 +35,7 @@ class Entries:
         self.keys: list[Key] = []
         self.canonical: list[str] = []
         self.structure: list[str] = []
+        self.runs: list[tuple[int, ...]] = []
         self.num_parts = 0
         self._groups: dict[tuple[int, str], int] = {}
         self._members = np.zeros(_FIRST_ROWS, dtype=np.int64)
@@ -111,6 +113,7 @@ class Entries:
         step: Int[np.ndarray, " entries"],
         serial: Int[np.ndarray, " entries"],
         pinned: Bool[np.ndarray, " entries"],
+        runs: list[tuple[int, ...]],
     ) -> Entries:
         """A table from its columns.
 
@@ -123,12 +126,13 @@ class Entries:
             step: Training steps.
             serial: Order of insertion.
             pinned: What never makes room.
+            runs: What the policy and its environment wrote.
         """
         table = cls()
         while len(table._task) < len(keys):
             table._grow()
         rows = slice(0, len(keys))
-        table.keys, table.canonical, table.structure = keys, canonical, structure
+        table.keys, table.canonical, table.structure, table.runs = keys, canonical, structure, runs
         table.num_parts = parts.shape[1]
         table._parts = np.empty((len(table._task), table.num_parts))
         table._log_reward[rows], table._log_probs[rows] = numbers[:, 0], numbers[:, 1:]
@@ -151,6 +155,7 @@ class Entries:
         self.keys.append((-1, b""))
         self.canonical.append("")
         self.structure.append("")
+        self.runs.append(())
         self._write(row, trajectory, serial, pinned)
         return row
 
@@ -163,6 +168,7 @@ class Entries:
         self.keys[row] = key_of(trajectory)
         self.canonical[row] = trajectory.canonical
         self.structure[row] = trajectory.structure
+        self.runs[row] = trajectory.runs
         self._log_reward[row] = trajectory.log_reward
         self._log_probs[row] = trajectory.reference_log_prob, trajectory.log_prob
         self._parts[row] = trajectory.parts
@@ -189,7 +195,9 @@ class Entries:
             tokens = tuple(memoryview(ids).cast("i").tolist())
             form, graph = self.canonical[row], self.structure[row]
             found.append(
-                Trajectory(task, tokens, log_reward, reference, own, tuple(parts), form, graph, step)
+                Trajectory(
+                    task, tokens, log_reward, reference, own, tuple(parts), form, graph, step, self.runs[row]
+                )
             )
         return found
 

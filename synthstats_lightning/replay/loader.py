@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from synthstats_lightning.replay.buffer import ReplayBuffer
-from synthstats_lightning.replay.trajectory import TrajectoryBatch, collate
+from synthstats_lightning.replay.trajectory import TrajectoryBatch, collate, empty_batch
 
 
 class ReplayLoader:
@@ -28,6 +28,8 @@ class ReplayLoader:
         gather: From this rank's value to those of all ranks: only one rank writes checkpoints. By default
             there is one rank.
         rank: Of this process.
+        allow_empty: Whether batches of an empty buffer are empty instead of an error, as on several ranks,
+            which must take equally many steps.
     """
 
     def __init__(
@@ -38,13 +40,16 @@ class ReplayLoader:
         seed: int,
         gather: Callable[[Any], list[Any]] = lambda value: [value],
         rank: int = 0,
+        allow_empty: bool = False,
     ) -> None:
         self.buffer = buffer
         self.batch_size = batch_size
         self.num_batches = num_batches
         self._gather = gather
         self._rank = rank
-        self._generator = np.random.default_rng(seed)
+        self._allow_empty = allow_empty
+        self._stream = np.random.PCG64(seed)
+        self._generator = np.random.Generator(self._stream)
         self._position = 0
         self._resumed = False
 
@@ -57,25 +62,26 @@ class ReplayLoader:
         self._resumed = False
         while self._position < self.num_batches:
             self._position += 1
+            if self._allow_empty and not len(self.buffer):
+                yield empty_batch()
+                continue
             yield collate(self.buffer.sample(self.batch_size, self._generator), self.buffer.prompts)
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the epoch and, of every rank, state of the random stream."""
-        generators = self._gather(copy.deepcopy(self._generator.bit_generator.state))
+        generators = self._gather(copy.deepcopy(self._stream.state))
         return {"position": self._position, "generators": generators}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores what `state_dict` saved.
 
-        Raises:
-            ValueError: If the state is of another number of ranks.
+        On another number of ranks than saved it, each takes the stream of a rank that there was, and ranks
+        that share one continue it at places that never meet.
         """
-        saved, size = len(state["generators"]), len(self._gather(None))
-        if saved != size:
-            raise ValueError(
-                f"the checkpoint holds the random streams of {saved} processes, this run has {size}:"
-                " resume with as many as before"
-            )
+        saved, size = state["generators"], len(self._gather(None))
         self._position = state["position"] % self.num_batches
         self._resumed = True
-        self._generator.bit_generator.state = state["generators"][self._rank]
+        self._stream.state = saved[self._rank % len(saved)]
+        if len(saved) != size:
+            self._stream = self._stream.jumped(self._rank // len(saved))
+            self._generator = np.random.Generator(self._stream)

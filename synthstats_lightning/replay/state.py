@@ -12,8 +12,24 @@ from torch import Tensor
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.trajectory import Trajectory
 
-FORMAT = 2
-"""Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins."""
+FORMAT = 3
+"""Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins, 2 no episodes of several
+turns."""
+READABLE = (2, FORMAT)
+
+
+def check_format(state: dict[str, Any]) -> None:
+    """Refuses a state that this version cannot read.
+
+    Raises:
+        ValueError: If it is of another format.
+    """
+    if state.get("format") not in READABLE:
+        raise ValueError(
+            f"replay buffer state of format {state.get('format')!r}; this version reads"
+            f" {' and '.join(map(str, READABLE))}:"
+            " start a new run, or resume with the version that wrote it"
+        )
 
 
 def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
@@ -23,6 +39,7 @@ def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
     stored = np.concatenate([entries.log_reward[:, None], entries.log_probs], 1)
     numbers = [(item.log_reward, item.reference_log_prob, item.log_prob) for item in recent]
     parts = [item.parts for item in recent]
+    runs = [*entries.runs, *(item.runs for item in recent)]
     return {
         "entries": len(entries),
         "lengths": _tensor(np.array([len(ids) // 4 for _, ids in keys], dtype=np.int32)),
@@ -31,6 +48,8 @@ def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
         "numbers": _tensor(np.concatenate([stored, np.array(numbers).reshape(-1, 3)])),
         "parts": _tensor(np.concatenate([entries.parts, np.array(parts).reshape(len(recent), width)])),
         "step": _tensor(np.concatenate([entries.step, np.array([i.step for i in recent], dtype=np.int64)])),
+        "turns": _tensor(np.array([len(row) for row in runs], dtype=np.int32)),
+        "runs": _tensor(np.array([tokens for row in runs for tokens in row], dtype=np.int32)),
         "serial": _tensor(entries.serial),
         "pinned": _tensor(entries.pinned),
         "canonical": "\n".join([*entries.canonical, *(item.canonical for item in recent)]),
@@ -46,15 +65,27 @@ def unpack(state: dict[str, Any]) -> tuple[Entries, list[Trajectory]]:
     keys = [(task, tokens[4 * start : 4 * end]) for task, start, end in spans]
     forms, graphs = state["canonical"].split("\n")[:total], state["structure"].split("\n")[:total]
     numbers, parts, step = (state[name].numpy() for name in ("numbers", "parts", "step"))
+    runs = _runs(state, total)
 
     def table(rows: slice, serial: Any, pinned: Any) -> Entries:
         names = keys[rows], forms[rows], graphs[rows]
-        return Entries.from_columns(*names, numbers[rows], parts[rows], step[rows], serial, pinned)
+        return Entries.from_columns(
+            *names, numbers[rows], parts[rows], step[rows], serial, pinned, runs[rows]
+        )
 
     order = np.arange(total - size)
     queue = table(slice(size, total), order, np.zeros(len(order), dtype=np.bool_))
     entries = table(slice(size), state["serial"].numpy(), state["pinned"].numpy())
     return entries, queue.get(order.tolist())
+
+
+def _runs(state: dict[str, Any], total: int) -> list[tuple[int, ...]]:
+    """What policy and environment wrote of each row; the policy all of it in a state of format 2."""
+    if state["format"] == 2:
+        return [()] * total
+    ends, tokens = np.cumsum(state["turns"].numpy(), dtype=np.int64).tolist(), state["runs"].tolist()
+    spans = zip([0, *ends[:-1]], ends, strict=True) if total else ()
+    return [tuple(tokens[start:end]) for start, end in spans]
 
 
 def _tensor(array: Any) -> Tensor:

@@ -26,6 +26,8 @@ class Trajectory(NamedTuple):
         canonical: Hash of the canonical form of its model; empty if it has none.
         structure: Hash of its structure; empty if it has none.
         step: Training step at which it was sampled.
+        runs: Lengths in tokens of the parts that the policy and its environment wrote, by turns, the policy
+            first; empty if the policy wrote all. They sum to the number of tokens.
     """
 
     task_index: int
@@ -37,6 +39,7 @@ class Trajectory(NamedTuple):
     canonical: str = ""
     structure: str = ""
     step: int = 0
+    runs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class TrajectoryBatch:
         task_index: Position of the task among the run's tasks.
         log_prob: In nats, under the policy that sampled the program; +inf if unknown.
         step: Training step at which the program was sampled.
+        own_mask: True on the program tokens that the policy wrote, and that have a log-probability; the
+            others are an environment's answers. `None` for programs of one turn, where all are the policy's.
     """
 
     prompt_ids: Int[Tensor, "batch prompt"]
@@ -64,14 +69,24 @@ class TrajectoryBatch:
     task_index: Int[Tensor, " batch"]
     log_prob: Float[Tensor, " batch"]
     step: Int[Tensor, " batch"]
+    own_mask: Bool[Tensor, "batch time"] | None = None
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TrajectoryBatch:
         """The same batch on another device."""
-        moved = {f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
+        tensors = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {
+            name: None if tensor is None else tensor.to(device, non_blocking=non_blocking)
+            for name, tensor in tensors.items()
+        }
         return TrajectoryBatch(**moved)
+
+    @property
+    def written(self) -> Bool[Tensor, "batch time"]:
+        """True on the tokens that the policy wrote."""
+        return self.program_mask if self.own_mask is None else self.own_mask
 
 
 def collate(
@@ -98,7 +113,40 @@ def collate(
         task_index=torch.tensor([item.task_index for item in trajectories], dtype=torch.int64),
         log_prob=torch.tensor([item.log_prob for item in trajectories], dtype=torch.float32),
         step=torch.tensor([item.step for item in trajectories], dtype=torch.int64),
+        own_mask=_own(trajectories, program_mask) if any(item.runs for item in trajectories) else None,
     )
+
+
+def own_tokens(runs: tuple[int, ...], length: int) -> list[bool]:
+    """Which tokens of a trajectory the policy wrote.
+
+    Args:
+        runs: See `Trajectory`.
+        length: Tokens of the trajectory.
+
+    Raises:
+        ValueError: If the runs do not add up to the length.
+    """
+    if not runs:
+        return [True] * length
+    if sum(runs) != length or min(runs) < 0:
+        raise ValueError(f"runs must be lengths that sum to the {length} tokens of a trajectory, got {runs}")
+    return [turn % 2 == 0 for turn, tokens in enumerate(runs) for _ in range(tokens)]
+
+
+def _own(trajectories: list[Trajectory], mask: Bool[Tensor, "batch time"]) -> Bool[Tensor, "batch time"]:
+    own = torch.zeros_like(mask)
+    for row, item in enumerate(trajectories):
+        length = len(item.program_ids)
+        own[row, :length] = torch.tensor(own_tokens(item.runs, length))
+    return own
+
+
+def empty_batch() -> TrajectoryBatch:
+    """A batch without trajectories."""
+    ids, mask = torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool)
+    numbers, indices = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+    return TrajectoryBatch(ids, mask, ids, mask, numbers, numbers, indices, numbers, indices)
 
 
 def _pad(

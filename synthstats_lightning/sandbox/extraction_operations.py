@@ -15,6 +15,7 @@ import numpy as np
 from synthstats_lightning.programs.shapes import broadcast
 from synthstats_lightning.sandbox import pymc_adapter as adapter
 from synthstats_lightning.sandbox.builder import Entry, GraphBuilder, Walk, dtype_of
+from synthstats_lightning.sandbox.extraction_argmax import argmax
 from synthstats_lightning.sandbox.extraction_assignment import assignment
 from synthstats_lightning.sandbox.extraction_functions import log_softmax, spelled_out, with_infinity
 from synthstats_lightning.sandbox.extraction_indexing import (
@@ -347,6 +348,7 @@ HANDLERS: dict[str, Handler] = {
     "ExtractDiag": extract_diag,
     "FillDiagonal": fill_diagonal,
     "SortOp": sort,
+    "Argmax": argmax,
     # from PyTensor 3 on; earlier ones spell these out
     "LogSumExp": _log_sum_exp,
     "LogAddExp": _log_add_exp,

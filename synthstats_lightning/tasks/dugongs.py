@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-import numpy as np
-
+from synthstats_lightning.tasks.csv_file import bundled_csv
 from synthstats_lightning.tasks.task import Task
 
 
 class Dugongs(Task):
-    """The 27 dugongs of Carlin and Gelfand (1991), as in BUGS volume II.
+    """The 27 dugongs of Ratkowsky (1983) in Carlin and Gelfand (1991), as in BUGS volume II.
+
+    The values are those of posteriordb (`dugongs_data`, BSD-3-Clause).
 
     Args:
         shown_rows: Rows of the response that the prompt shows; they only condition.
         rounding: 0.01 to score the lengths as what they are, recorded to the centimetre; see `Task`.
+        held_out: Last rows, those of the oldest animals, that are predicted from the others; see `Task`.
+        domain_knowledge: Whether the prompt says what the data are; see `Task`.
     """
 
-    def __init__(self, shown_rows: int = 0, rounding: float | None = None) -> None:
-        text = files(__package__).joinpath("data/dugongs.csv").read_text(encoding="utf-8")
-        rows = [line.split(",") for line in text.split()[1:]]
+    def __init__(
+        self,
+        shown_rows: int = 0,
+        rounding: float | None = None,
+        held_out: int = 0,
+        domain_knowledge: bool = True,
+    ) -> None:
         super().__init__(
             name="dugongs",
             description="Lengths of dugongs (sea cows) of known age.",
-            data={
-                "age": np.array([float(row[0]) for row in rows]),
-                "length": np.array([float(row[1]) for row in rows]),
-            },
+            data={key: values.astype(float) for key, values in bundled_csv("dugongs").items()},
             response="length",
             units={"age": "years", "length": "metres"},
             shown_rows=shown_rows,
             rounding=rounding,
+            held_out=held_out,
+            domain_knowledge=domain_knowledge,
         )

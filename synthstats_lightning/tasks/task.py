@@ -2,80 +2,67 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import keyword
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names
 
 RESERVED_NAMES = frozenset({"pm", "np", "pt", "math", "data", "model", "build", "gen_model", "observed_data"})
 """Names that every program has in scope, so that a column cannot take them."""
 
 RESPONSE_KINDS = ("continuous", "count", "binary")
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]] | np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a prompt says of one column.
-
-    Attributes:
-        name: Python identifier by which programs use it.
-        kind: `"continuous"`, `"count"` (non-negative integers), `"integer"` or `"binary"` (0 and 1).
-        low: Smallest value.
-        high: Largest value.
-        unit: Unit as text, or empty.
-        rounding: Spacing of the recorded values, if the task gives it.
-    """
-
-    name: str
-    kind: str
-    low: float
-    high: float
-    unit: str = ""
-    rounding: float | None = None
-
-
-def column_kind(values: Array) -> str:
-    """The kind of a column from its values: integers are binary, counts or integers, the rest continuous."""
-    if not np.issubdtype(values.dtype, np.integer):
-        return "continuous"
-    if values.min() >= 0:
-        return "binary" if values.max() <= 1 else "count"
-    return "integer"
+PLAIN_DESCRIPTION = "A response that may depend on covariates."
+"""What a task without domain knowledge says of itself unless it has a plain description of its own."""
 
 
 class Task:
     """A data set with a description, named covariates and one named response.
 
+    Rows come in three parts, in this order: shown ones (`shown_rows`), scored ones, and held-out ones
+    (`held_out`). Evidence and elpd are those of the scored rows given the shown ones; the held-out log
+    predictive density is that of the held-out rows given all others.
+
     Args:
-        name: Short name; it keys log Z, metrics and files.
+        name: Short name; it keys log Z, metrics and files. What stands before a slash is the environment
+            that several instances share: `death_process/3`.
         description: One sentence for the prompt.
         data: Column name to values of shape `(rows,)`, integers or floats, in the order of the data set.
         response: Name of the response column.
         units: Column name to unit, for the prompt.
         shown_rows: Rows of the response that the prompt shows (the first ones). They only condition: a score
             is that of the other rows given the shown ones.
-        response_kind: `"continuous"`, `"count"` or `"binary"`; by default what the values look like:
-            integers from 0
-            are counts (binary if there are only 0 and 1), everything else is continuous. It decides which
-            distributions a program may give the response.
+        response_kind: `"continuous"`, `"count"` or `"binary"`; by default what the values look like: integers
+            from 0 are counts (binary if there are only 0 and 1), everything else is continuous. It decides
+            which distributions a program may give the response.
         rounding: Spacing of the values that a continuous response was recorded to, in its unit: 0.01 for two
             decimals. Programs are then scored by the probability of each row's interval instead of a
             density, so that a noise scale below the rounding gains nothing; by default values count as exact.
+        held_out: Rows of the response (the last ones) that neither evidence nor elpd counts and that
+            `heldout_lpd` predicts. At 0 the engine chooses rows for that score itself, among all.
+        total: What counts are out of: a number, or the name of a covariate of whole numbers.
+        ranges: Column name to smallest and largest value as the prompt gives them; by default those of the
+            data, of the response those of the rows that are not held out.
+        plain_description: One sentence without domain knowledge.
+        domain_knowledge: Without it the prompt has the plain description, no units, and columns are called
+            `x` (or `x1`, `x2`, ...) and `y`, for programs too.
+        quantities: Name to meaning of what a program must declare by `pm.Deterministic`: a program that does
+            not fails, and nothing else is read in its place. `ProgramScorer.posterior` has their draws.
 
     Raises:
-        ValueError: If a name is not an identifier or is reserved, the response is missing or constant, a
-            value
-            is not finite, columns differ in length, or `shown_rows` leaves nothing to score.
+        ValueError: If a name is not an identifier or is reserved, the response is missing, a continuous
+            response is constant, a value is not finite, columns differ in length, counts exceed their total,
+            or `shown_rows` and `held_out` leave nothing to score or hold out.
     """
+
+    written_prompt: tuple[str, str, bool] | None = None
+    """Rules, request and whether thinking is asked for, of a task that words its own prompt."""
 
     def __init__(
         self,
@@ -87,22 +74,53 @@ class Task:
         shown_rows: int = 0,
         response_kind: str | None = None,
         rounding: float | None = None,
+        held_out: int = 0,
+        total: str | int | None = None,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+        plain_description: str | None = None,
+        domain_knowledge: bool = True,
+        quantities: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.description = description
-        self.data = {key: _as_column(key, values) for key, values in data.items()}
+        self.data = {key: as_column(key, values) for key, values in data.items()}
         self.response = response
         self.units = dict(units or {})
         self.shown_rows = shown_rows
         self.rounding = rounding
+        self.held_out = held_out
+        self.total = total
+        self.ranges = {key: (float(low), float(high)) for key, (low, high) in (ranges or {}).items()}
+        self.domain_knowledge = domain_knowledge
+        self.quantities = dict(quantities or {})
+        self.column_names = {key: key for key in self.data}
         self._check()
+        if not domain_knowledge:
+            self._forget_domain(plain_description or PLAIN_DESCRIPTION)
         self.response_kind = response_kind or self._guess_kind()
-        self.data[response] = self._response_values()
+        self.data[self.response] = self._response_values()
+        if self.response_kind == "continuous":
+            self.check_varies()
         if rounding is not None:
             self._check_rounding(rounding)
+        if self.total is not None:
+            self._check_total(self.total)
+
+    def _forget_domain(self, description: str) -> None:
+        """Takes the words out; `column_names` keeps what columns were called."""
+        names = plain_names(self.data, self.response)
+        self.column_names = names
+        self.description = description
+        self.units = {}
+        self.data = {names[key]: values for key, values in self.data.items()}
+        self.ranges = {names[key]: ends for key, ends in self.ranges.items()}
+        self.total = names[self.total] if isinstance(self.total, str) else self.total
+        self.response = names[self.response]
 
     def _guess_kind(self) -> str:
         kind = column_kind(self.data[self.response])
+        if kind == "binary" and self.total is not None:
+            return "count"
         return "continuous" if kind == "integer" else kind
 
     def _response_values(self) -> Array:
@@ -135,8 +153,21 @@ class Task:
                 f" multiple of the rounding {rounding:g}"
             )
 
+    def _check_total(self, total: str | int) -> None:
+        if self.response_kind != "count":
+            raise ValueError(
+                f"total of task {self.name!r} is for counts; {self.response!r} is of kind"
+                f" {self.response_kind!r}"
+            )
+        most = self.data[total] if isinstance(total, str) else np.full(self.num_rows, total)
+        if not np.issubdtype(most.dtype, np.integer) or (self.data[self.response] > most).any():
+            raise ValueError(
+                f"total {total!r} of task {self.name!r} must be whole numbers that {self.response!r} does not"
+                " exceed"
+            )
+
     def _check(self) -> None:
-        if not self.name or not all(part.isidentifier() for part in self.name.replace("-", "_").split("/")):
+        if not self.name or not all(_is_word(part) for part in self.name.split("/")):
             raise ValueError(f"name must be a word such as 'dugongs', got {self.name!r}")
         if self.response not in self.data:
             raise ValueError(
@@ -152,22 +183,69 @@ class Task:
         lengths = {key: len(values) for key, values in self.data.items()}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns of task {self.name!r} differ in length: {lengths}")
-        unknown = set(self.units) - set(self.data)
-        if unknown:
-            raise ValueError(f"units of task {self.name!r} name no column: {', '.join(sorted(unknown))}")
-        if not 0 <= self.shown_rows < self.num_rows:
+        for setting, names in (("units", self.units.keys()), ("ranges", self.ranges.keys())):
+            unknown = names - self.data.keys()
+            if unknown:
+                raise ValueError(
+                    f"{setting} of task {self.name!r} name no column: {', '.join(sorted(unknown))}"
+                )
+        if isinstance(self.total, str) and self.total not in self.covariates:
             raise ValueError(
-                f"shown_rows of task {self.name!r} must be from 0 to {self.num_rows - 1},"
-                f" got {self.shown_rows}"
+                f"total of task {self.name!r} must be a number or one of {', '.join(self.covariates)},"
+                f" got {self.total!r}"
             )
-        scored = self.data[self.response][self.shown_rows :]
-        if self.num_rows > 1 and len(scored) > 1 and scored.min() == scored.max():
+        for key, (low, high) in self.ranges.items():
+            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                raise ValueError(
+                    f"ranges of task {self.name!r} must be two numbers in order, got {key}: {low}, {high}"
+                )
+        for quantity in self.quantities:
+            if not quantity.isidentifier() or quantity in self.data:
+                raise ValueError(
+                    f"quantities of task {self.name!r} must be named by identifiers that are no columns,"
+                    f" got {quantity!r}"
+                )
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        if not 0 <= self.held_out <= self.num_rows:
+            raise ValueError(
+                f"held_out of task {self.name!r} must be from 0 to {self.num_rows}, got {self.held_out}"
+            )
+        most = self.num_rows - max(self.held_out, 1)
+        if not 0 <= self.shown_rows <= most:
+            raise ValueError(
+                f"shown_rows of task {self.name!r} must be from 0 to {most}, got {self.shown_rows}"
+            )
+        if self.held_out == self.num_rows and self.response not in self.ranges:
+            raise ValueError(
+                f"ranges of task {self.name!r} must give that of {self.response!r}: all its rows are held out"
+            )
+
+    def check_varies(self) -> None:
+        """Refuses a response that is the same in all scored rows.
+
+        Raises:
+            ValueError: If it is, and there are at least two.
+        """
+        scored = self.data[self.response][self.shown_rows : self.num_rows - self.held_out]
+        if len(scored) > 1 and scored.min() == scored.max():
             raise ValueError(f"response {self.response!r} of task {self.name!r} is constant ({scored[0]})")
 
     @property
     def num_rows(self) -> int:
         """Rows of the data set."""
         return len(self.data[self.response])
+
+    @property
+    def environment(self) -> str:
+        """What instances of one environment share: the name up to a slash."""
+        return self.name.split("/")[0]
+
+    @property
+    def reference(self) -> str:
+        """Name of the file in `tasks/reference` with the task's own generating program."""
+        return self.environment
 
     @property
     def covariates(self) -> dict[str, Array]:
@@ -179,17 +257,17 @@ class Task:
         """What a prompt may say of each column, the response included."""
         kinds = {key: column_kind(values) for key, values in self.data.items()}
         kinds[self.response] = self.response_kind
-        return {
-            key: Column(
-                key,
-                kinds[key],
-                float(values.min()),
-                float(values.max()),
-                self.units.get(key, ""),
-                self.rounding if key == self.response else None,
-            )
-            for key, values in self.data.items()
-        }
+        seen = {**self.data, self.response: self.data[self.response][: self.num_rows - self.held_out]}
+        columns = {}
+        for key, values in seen.items():
+            own_range = (0.0, 1.0) if kinds[key] == "binary" else None
+            low, high = self.ranges.get(key) or own_range or (float(values.min()), float(values.max()))
+            columns[key] = Column(key, kinds[key], low, high, self.units.get(key, ""))
+        own = columns[self.response]
+        columns[self.response] = Column(
+            own.name, own.kind, own.low, own.high, own.unit, self.rounding, self.total
+        )
+        return columns
 
     @cached_property
     def schema(self) -> DataSchema:
@@ -203,7 +281,7 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything a score depends on: columns, values, response, shown rows and rounding."""
+        """Hash of all that a score depends on: columns, response, which rows count, rounding, quantities."""
         digest = hashlib.sha256()
         for key, values in self.data.items():
             digest.update(f"{key}:{values.dtype}:{len(values)}\n".encode())
@@ -211,98 +289,13 @@ class Task:
         digest.update(f"{self.response}:{self.shown_rows}".encode())
         if self.rounding is not None:
             digest.update(f":{self.rounding!r}".encode())
+        if self.held_out:
+            digest.update(f":held_out={self.held_out}".encode())
+        if self.quantities:
+            digest.update(f":quantities={sorted(self.quantities)}".encode())
         return digest.hexdigest()[:32]
 
 
-class CSVTask(Task):
-    """A task from a CSV file with a header line.
-
-    Args:
-        path: The CSV file; a relative path is taken from the working directory.
-        response: Name of the response column.
-        description: One sentence for the prompt.
-        name: Short name; the file's name without its ending by default.
-        columns: Columns to use; all by default.
-        units: Column name to unit, for the prompt.
-        shown_rows: Rows of the response that the prompt shows.
-        response_kind: See `Task`.
-        rounding: See `Task`.
-
-    Raises:
-        FileNotFoundError: If `path` does not exist.
-        ValueError: If the response is not a column, a value is not a number, or `Task` refuses the data.
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        response: str,
-        description: str,
-        name: str | None = None,
-        columns: list[str] | None = None,
-        units: dict[str, str] | None = None,
-        shown_rows: int = 0,
-        response_kind: str | None = None,
-        rounding: float | None = None,
-    ) -> None:
-        path = Path(path)
-        data = read_csv(path)
-        if response not in data:
-            raise ValueError(f"response {response!r} is not a column of {path}; columns: {', '.join(data)}")
-        if columns is not None:
-            missing = [key for key in columns if key not in data]
-            if missing:
-                raise ValueError(f"columns {missing} are not in {path}; columns: {', '.join(data)}")
-            data = {key: values for key, values in data.items() if key in {*columns, response}}
-        super().__init__(
-            name or path.stem, description, data, response, units, shown_rows, response_kind, rounding
-        )
-
-
-def read_csv(path: Path) -> dict[str, Array]:
-    """Reads numeric columns: integers where every value is one, floats otherwise.
-
-    Raises:
-        FileNotFoundError: If `path` does not exist.
-        ValueError: If the file has no rows, a row has another number of fields, or a value is not a number.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"no CSV file at {path}")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [row for row in csv.reader(file) if row]
-    if len(rows) < 2:
-        raise ValueError(f"{path} needs a header line and at least one row")
-    header = [key.strip() for key in rows[0]]
-    if len(set(header)) != len(header):
-        raise ValueError(f"{path} names a column twice: {', '.join(header)}")
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(header):
-            raise ValueError(f"{path}, line {number}: {len(row)} fields, the header has {len(header)}")
-    return {key: _parse(path, key, [row[i].strip() for row in rows[1:]]) for i, key in enumerate(header)}
-
-
-def _parse(path: Path, key: str, texts: list[str]) -> Array:
-    try:
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    except ValueError:
-        pass
-    for number, text in enumerate(texts, start=2):
-        try:
-            float(text)
-        except ValueError:
-            raise ValueError(
-                f"{path}, line {number}: column {key!r} holds {text!r}, which is not a number"
-            ) from None
-    return np.array([float(text) for text in texts], dtype=np.float64)
-
-
-def _as_column(key: str, values: Array) -> Array:
-    array = np.asarray(values)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"column {key!r} must have shape (rows,), got {array.shape}")
-    if np.issubdtype(array.dtype, np.bool_) or np.issubdtype(array.dtype, np.integer):
-        return array.astype(np.int64)
-    floats: Array = array.astype(np.float64)
-    if not np.isfinite(floats).all():
-        raise ValueError(f"column {key!r} holds values that are not finite")
-    return floats
+def _is_word(part: str) -> bool:
+    """Whether a part of a name is a word, or the number of an instance."""
+    return part.replace("-", "_").isidentifier() or part.isdigit()

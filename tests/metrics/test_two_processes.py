@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
-from synthstats_lightning import ReplayDataModule
-from synthstats_lightning.distributed import gather_objects
+from synthstats_lightning import GFlowNetModule, ReplayDataModule
+from synthstats_lightning.callbacks.exchange import BufferExchange
+from synthstats_lightning.distributed import all_ranks, gather_objects
 from synthstats_lightning.metrics import (
     GroupedVariance,
     ImportanceLogZ,
@@ -18,7 +19,17 @@ from synthstats_lightning.metrics import (
     PrefixCollapse,
     StructureDiversity,
 )
-from synthstats_lightning.replay import Trajectory
+from synthstats_lightning.objectives import (
+    LogVariance,
+    PromptLogZ,
+    RelativeTrajectoryBalance,
+    Supervised,
+    log_variance_loss,
+)
+from synthstats_lightning.objectives.base import loss_output
+from synthstats_lightning.replay import ReplayBuffer, Trajectory, collate
+from synthstats_lightning.replay.trajectory import empty_batch
+from synthstats_lightning.step_metrics import step_metrics
 
 
 def data():
@@ -56,7 +67,12 @@ def module(rank: int) -> ReplayDataModule:
     """A data module that knows its rank."""
     made = ReplayDataModule(batch_size=4, steps_per_epoch=10, seed=0)
     made.trainer = SimpleNamespace(
-        global_rank=rank, world_size=1, validating=False, testing=False, predicting=False
+        global_rank=rank,
+        world_size=1,
+        validating=False,
+        testing=False,
+        predicting=False,
+        interrupted=False,
     )
     return made
 
@@ -88,7 +104,109 @@ def in_process(rank: int, folder: str, expected: list[torch.Tensor]) -> None:
     again.load_state_dict(position)
     assert torch.equal(next(iter(again)).program_ids, expected_batch)
     assert set(expected_batch[:, 0].tolist()) == {rank}
+
+    exchange_in_process(rank)
+    groups_in_process(rank)
+    prompts_in_process(rank)
+    steps_in_process(rank)
     distributed.destroy_process_group()
+
+
+def exchange_in_process(rank: int) -> None:
+    """What a rank stored since the last exchange reaches the other, once."""
+    buffer, exchange = ReplayBuffer(), BufferExchange(5)
+    buffer.register_prompt(0, [1])
+    buffer.add(Trajectory(0, (7, 7), 0.0, -1.0), pinned=True)
+    for number in range(3 + rank):
+        buffer.add(Trajectory(0, (rank, number), float(number), -1.0, structure="a" * 32, step=2))
+    exchange.step(buffer, 4)
+    assert len(buffer) == 4 + rank, "it is not time"
+    exchange.step(buffer, 5)
+    everything = {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3), (7, 7)}
+    assert {item.program_ids for item in buffer.trajectories} == everything
+    assert buffer.added == 3 + rank
+    given = next(item for item in buffer.trajectories if item.program_ids == (1 - rank, 2))
+    assert given == Trajectory(0, (1 - rank, 2), 2.0, -1.0, structure="a" * 32, step=2)
+    buffer.add(Trajectory(0, (rank, 9), 0.0, -1.0))
+    exchange.step(buffer, 10)
+    assert {item.program_ids for item in buffer.trajectories} == everything | {(0, 9), (1, 9)}
+    exchange.step(buffer, 15)
+    assert len(buffer) == 10
+    again = BufferExchange(5)
+    again.restore(gather_objects(exchange.state()))
+    again.start(buffer)
+    assert again.state() == exchange.state() == buffer.next_serial
+
+
+def groups_in_process(rank: int) -> None:
+    """The log-variance loss of two shards, and its gradient, are those of the whole batch."""
+    columns = data()
+    columns |= {name: columns[name].double() for name in ("log_prob", "log_reward")}
+    rows = slice(0, 13) if rank == 0 else slice(13, 40)
+
+    def loss(index: slice, spans: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        weight = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        log_prob = weight * columns["log_prob"][index]
+        if spans:
+            value, _ = log_variance_loss(log_prob, columns["log_reward"][index], columns["task"][index])
+        else:  # written out, with the gradient through the mean
+            difference = columns["log_reward"] - log_prob
+            task = columns["task"]
+            means = torch.stack([difference[task == number].mean() for number in range(2)])
+            value = (means[task] - difference).square().mean()
+        value.backward()
+        return value.detach(), weight.grad
+
+    share = len(columns["task"][rows]) / 40
+    parts = torch.stack(loss(rows, spans=True)) * share
+    distributed.all_reduce(parts)
+    torch.testing.assert_close(parts, torch.stack(loss(slice(0, 40), spans=False)))
+
+
+def prompts_in_process(rank: int) -> None:
+    """Log Z as a function of the prompt learns each rank's prompts on both."""
+    made = GFlowNetModule(tasks=["a", "b"], log_z_form="prompt", objective=LogVariance(), seed=0)
+    made.log_z = PromptLogZ(2, 3)
+    made.policy = SimpleNamespace(
+        prompt_features=lambda ids, mask: ids.float() @ torch.tensor([[1.0, 2.0, 4.0], [0.0, 1.0, 5.0]])
+    )
+    batch = collate([Trajectory(rank, (5,), 1.0, -1.0)], {0: (1, 0), 1: (2, 3)})
+    made._learn_prompts(batch if rank == 0 else empty_batch())
+    assert made.log_z.known.tolist() == [True, False]
+    made._learn_prompts(batch)
+    assert made.log_z.known.tolist() == [True, True]
+    features = gather_objects(made.log_z.features)
+    assert torch.equal(*features)
+    made._learn_prompts(empty_batch() if rank else batch)  # all known: nobody waits for anybody
+
+
+def steps_in_process(rank: int) -> None:
+    """A rank without programs takes a step of loss 0 while the other learns, and both log the same."""
+    for objective in (LogVariance(), Supervised(), RelativeTrajectoryBalance(log_z="batch")):
+        assert objective.groups_span_ranks
+        made = GFlowNetModule(tasks=["a", "b"], objective=objective, seed=0)
+        made.policy = SimpleNamespace()
+        nothing = torch.zeros(0)
+        if rank == 0:
+            output = made.objective_loss(empty_batch())
+            assert output.loss.requires_grad
+            output.loss.backward()
+            assert made.log_z.value.grad.tolist() == [0.0, 0.0]
+            assert made.batch_residual.shape == nothing.shape
+            size = 0
+        else:
+            log_prob, log_reward = torch.tensor([-2.0, -3.0]), torch.tensor([1.0, 4.0])
+            task = torch.tensor([1, 1])
+            made.log_z.initialise(log_prob, log_reward, task)
+            made.log_z.follow(log_prob, log_reward, task)
+            loss, residual = log_variance_loss(log_prob, log_reward, task)
+            assert residual.tolist() == [2.0, -2.0]
+            output, size = loss_output(loss, residual), 2
+        assert made.log_z.value.tolist() == [0.0, 5.0], "log Z of both is that of the batch there was"
+        logged = gather_objects({name: float(v) for name, v in step_metrics(output, size).items()})
+        assert logged[0] == logged[1] == {"loss": 2.0, "residual_mean": 0.0, "residual_std": 2.0}
+    assert not all_ranks(rank == 0)
+    assert all_ranks(True)
 
 
 def test_two_gloo_processes(tmp_path):
@@ -96,16 +214,19 @@ def test_two_gloo_processes(tmp_path):
     multiprocessing.spawn(in_process, args=(str(tmp_path), expected), nprocs=2)
 
 
-def test_a_checkpoint_of_two_ranks_is_not_for_one():
+def test_a_checkpoint_of_two_ranks_serves_one():
     made = module(0)
-    state = made.state_dict()
-    state["buffers_of_other_ranks"] = [state["buffer"]]
-    with pytest.raises(ValueError, match="replay buffers of 2 processes, this run has 1"):
-        made.load_state_dict(state)
-    made.trainer.testing = True
-    made.load_state_dict(state)
-    loader = made.train_dataloader()
-    position = loader.state_dict()
-    position["generators"] *= 2
-    with pytest.raises(ValueError, match="random streams of 2 processes, this run has 1"):
-        loader.load_state_dict(position)
+    made.buffer.register_prompt(0, [1, 2])
+    made.buffer.add(Trajectory(0, (1,), 1.0, -1.0))
+    first = made.state_dict()["buffer"]
+    made.buffer.add(Trajectory(0, (2,), 2.0, -1.0))
+    state = made.state_dict() | {"buffers_of_other_ranks": [first]}
+    resumed = module(0)
+    resumed.load_state_dict(state)
+    assert {item.program_ids for item in resumed.buffer.trajectories} == {(1,), (2,)}
+    assert resumed.buffer.added == 3
+    resumed.trainer.testing = True
+    resumed.load_state_dict(state)
+    assert resumed.buffer.trajectories == made.buffer.trajectories, "evaluation takes the first rank's"
+    with pytest.raises(ValueError, match="the checkpoint's buffer is of tasks"):
+        resumed.load_state_dict(state | {"tasks": ["whales"]})

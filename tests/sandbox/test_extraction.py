@@ -311,7 +311,7 @@ REFUSED = {
     ),
     "dist": ("a = a + pm.Normal.dist(0, 1)", FailureCategory.UNSUPPORTED, r"made by \.dist"),
     "operation": ("a = a + pt.gammainc(pt.exp(a), 2.0)", FailureCategory.UNSUPPORTED, "operation GammaInc"),
-    "argmax": ("a = a * pt.argmax(a * age)", FailureCategory.UNSUPPORTED, "operation Argmax"),
+    "argsort": ("a = a * pt.argsort(a * age)[0]", FailureCategory.UNSUPPORTED, "operation ArgSortOp"),
     "set": (
         "a = pt.set_subtensor((a * age)[site], 1.0)",
         FailureCategory.UNSUPPORTED,

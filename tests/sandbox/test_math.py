@@ -153,8 +153,6 @@ SINGLE = frozenset({"probit"})
 """In terms of constants that PyTensor folds in single precision; `test_extraction` has them."""
 
 REFUSED = {
-    "argmax": ("v[pt.argmax(v)]", "operation Argmax"),
-    "argmin": ("v[pt.argmin(v)]", "operation Argmax"),
     "argsort": ("v[pt.argsort(v)][0]", "operation ArgSortOp"),
     "betainc": ("pt.betainc(1 + b, 2.0, 0.3)", "operation BetaInc"),
     "eigh": ("pt.linalg.eigh(S)[0][0]", "operation Eigh"),
@@ -169,6 +167,7 @@ NO_TENSOR = frozenset({"logbern"})
 """Names that draw a random number in Python: what they give is no part of a model."""
 
 BESIDE = (
+    "pt.argmax(v) * a + pt.argmin(M, axis=0)[2] * b + pt.argmax(M, axis=-1)[0] + a * pt.argmax(M)",
     "pt.fill_diagonal(M, a)[1].sum() + pt.diagonal(S)[0] + pt.linalg.inv(S)[0, 1]",
     "pt.einsum('ij,j->i', M, v)[0] + pt.diagonal(S, offset=1)[0]",
     "pt.linalg.solve(S, M)[0, 1] + pt.sort(v)[::-1][0] + pt.gamma(b) + pt.i0(a) + pt.psi(b) + pt.isnan(a)",

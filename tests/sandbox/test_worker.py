@@ -164,6 +164,11 @@ def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tm
         Sandbox(start_timeout=0.3).start()
 
 
+def test_a_machine_without_time_for_a_program_says_so() -> None:
+    with pytest.raises(SandboxError, match="an empty one ran out of time"):
+        Sandbox(SandboxLimits(wall_seconds=1e-6)).start()
+
+
 def test_worker_has_no_torch_and_nothing_of_our_environment(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

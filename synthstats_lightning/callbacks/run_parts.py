@@ -1,0 +1,66 @@
+"""What callbacks need of a run: given to them, or found at the data module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+
+from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.replay import ReplayBuffer
+from synthstats_lightning.tasks import Task
+
+
+def gflownet_module(pl_module: LightningModule) -> GFlowNetModule:
+    """The module, if it is one that `ProgramScoring` can sample from.
+
+    Raises:
+        TypeError: If it is not a `GFlowNetModule`.
+    """
+    if not isinstance(pl_module, GFlowNetModule):
+        raise TypeError(f"ProgramScoring needs a GFlowNetModule, got {type(pl_module).__name__}")
+    return pl_module
+
+
+def run_tasks(trainer: Trainer, given: Sequence[Task] | None) -> Sequence[Task]:
+    """The tasks that programs are scored on.
+
+    Args:
+        trainer: Whose data module has them, unless they were given.
+        given: Takes precedence.
+
+    Raises:
+        TypeError: If there are none.
+    """
+    tasks: Sequence[Task] | None = given if given is not None else _of_data_module(trainer, "tasks")
+    if tasks is None:
+        raise TypeError("ProgramScoring needs `tasks`: pass them, or use a data module with that attribute")
+    return tasks
+
+
+def run_buffer(trainer: Trainer, given: ReplayBuffer | None) -> ReplayBuffer | None:
+    """The buffer that programs go to, `None` if there is none.
+
+    Args:
+        trainer: Whose data module has it, unless it was given.
+        given: Takes precedence.
+    """
+    buffer: ReplayBuffer | None = given if given is not None else _of_data_module(trainer, "buffer")
+    return buffer
+
+
+def required_buffer(trainer: Trainer, given: ReplayBuffer | None) -> ReplayBuffer:
+    """As `run_buffer`, where there must be one.
+
+    Raises:
+        TypeError: If there is none.
+    """
+    buffer = run_buffer(trainer, given)
+    if buffer is None:
+        raise TypeError("ProgramScoring needs `buffer`: pass it, or use a data module with that attribute")
+    return buffer
+
+
+def _of_data_module(trainer: Trainer, name: str) -> Any:
+    return getattr(getattr(trainer, "datamodule", None), name, None)

@@ -1,0 +1,163 @@
+"""What a run's sampling and scoring came to since the last log, over all ranks."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from synthstats_lightning.callbacks.program_queue import QueueSums, queue_metrics
+from synthstats_lightning.callbacks.records import ProgramRecord
+
+
+class TaskSums(NamedTuple):
+    """What one rank adds to the metrics of one task.
+
+    Attributes:
+        programs: Scored, or failed.
+        scored: Of them, scored.
+        log_reward: Sum over all, in nats.
+    """
+
+    programs: int
+    scored: int
+    log_reward: float
+
+
+class WindowSums(NamedTuple):
+    """What one rank adds to the metrics of all.
+
+    Attributes:
+        elapsed: Seconds since the last log.
+        sampling_seconds: Of them, spent on sampling.
+        programs: Scored, or failed.
+        evidences: Programs with an evidence.
+        evidence: Sum of their evidence, in nats.
+        log_reward: Sum over all programs, in nats.
+        copying: Programs that repeat values of the response.
+        structures: Hashes of the scored programs' structures.
+        in_flight: Programs that wait for a score now.
+        restarts: Worker processes that were replaced since the run began.
+        failures: Category to number of programs since the run began.
+        tasks: What each task adds, by name.
+        queue: What the queue of programs in flight adds.
+    """
+
+    elapsed: float
+    sampling_seconds: float
+    programs: int
+    evidences: int
+    evidence: float
+    log_reward: float
+    copying: int
+    structures: frozenset[str]
+    in_flight: int
+    restarts: int
+    failures: Mapping[str, int]
+    tasks: Mapping[str, TaskSums]
+    queue: QueueSums = QueueSums()
+
+
+class Window:
+    """What happened on this rank since the last time metrics were logged."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.sampling_seconds = 0.0
+        self.records: list[ProgramRecord] = []
+
+    def sums(self, in_flight: int, restarts: int, failures: Mapping[str, int]) -> WindowSums:
+        """This rank's part.
+
+        Args:
+            in_flight: Programs that wait for a score.
+            restarts: Worker processes that were replaced.
+            failures: Category to number of programs.
+        """
+        records = self.records
+        evidence = [record.score.evidence for record in records if record.score.evidence is not None]
+        structures = (record.score.structure for record in records if record.score.scored)
+        return WindowSums(
+            elapsed=time.perf_counter() - self.started,
+            sampling_seconds=self.sampling_seconds,
+            programs=len(records),
+            evidences=len(evidence),
+            evidence=sum(evidence),
+            log_reward=sum(record.log_reward for record in records),
+            copying=sum(record.score.literal_copies > 0 for record in records),
+            structures=frozenset(name for name in structures if name is not None),
+            in_flight=in_flight,
+            restarts=restarts,
+            failures=dict(failures),
+            tasks=self._task_sums(),
+        )
+
+    def _task_sums(self) -> dict[str, TaskSums]:
+        by_task: dict[str, list[ProgramRecord]] = {}
+        for record in self.records:
+            by_task.setdefault(record.task, []).append(record)
+        return {
+            task: TaskSums(
+                len(records),
+                sum(record.score.scored for record in records),
+                sum(record.log_reward for record in records),
+            )
+            for task, records in by_task.items()
+        }
+
+
+def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
+    """Metrics of all ranks together: what one process would say that had seen the programs of all.
+
+    Args:
+        ranks: Of every rank.
+
+    Returns:
+        `perf/programs_per_second`, `perf/sampling_share`, `perf/in_flight`, `perf/worker_restarts`,
+        `failures/CATEGORY` and what `queue_metrics` says; with programs also `sample/valid_rate`,
+        `sample/log_reward` (nats) and `sample/literal_copies`; with an evidence also `sample/evidence` (nats)
+        and `sample/structure_rate`; with programs of several tasks also `sample/valid_rate/TASK`,
+        `sample/log_reward/TASK` (nats) and `sample/programs/TASK`.
+    """
+    elapsed = sum(rank.elapsed for rank in ranks)
+    programs = sum(rank.programs for rank in ranks)
+    failures: Counter[str] = Counter()
+    for rank in ranks:
+        failures.update(rank.failures)
+    metrics = {
+        # the ranks' windows are of the same time
+        "perf/programs_per_second": programs / (elapsed / len(ranks)),
+        "perf/sampling_share": sum(rank.sampling_seconds for rank in ranks) / elapsed,
+        "perf/in_flight": float(sum(rank.in_flight for rank in ranks)),
+        "perf/worker_restarts": float(sum(rank.restarts for rank in ranks)),
+    }
+    metrics |= queue_metrics([rank.queue for rank in ranks], elapsed)
+    metrics |= {f"failures/{category}": float(count) for category, count in failures.items()}
+    if not programs:
+        return metrics
+    evidences = sum(rank.evidences for rank in ranks)
+    metrics |= {
+        "sample/valid_rate": evidences / programs,
+        "sample/log_reward": sum(rank.log_reward for rank in ranks) / programs,
+        "sample/literal_copies": sum(rank.copying for rank in ranks) / programs,
+    }
+    if evidences:
+        structures = frozenset().union(*(rank.structures for rank in ranks))
+        metrics |= {
+            "sample/evidence": sum(rank.evidence for rank in ranks) / evidences,
+            "sample/structure_rate": len(structures) / evidences,
+        }
+    return metrics | _task_metrics(ranks)
+
+
+def _task_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
+    names = sorted({name for rank in ranks for name in rank.tasks})
+    metrics: dict[str, float] = {}
+    for name in names if len(names) > 1 else ():
+        sums = [rank.tasks[name] for rank in ranks if name in rank.tasks]
+        programs = sum(each.programs for each in sums)
+        metrics[f"sample/valid_rate/{name}"] = sum(each.scored for each in sums) / programs
+        metrics[f"sample/log_reward/{name}"] = sum(each.log_reward for each in sums) / programs
+        metrics[f"sample/programs/{name}"] = float(programs)
+    return metrics

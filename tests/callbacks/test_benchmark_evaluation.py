@@ -1,0 +1,91 @@
+"""The protocol from `validate` and `test`."""
+
+import json
+
+import lightning.pytorch as pl
+import pytest
+
+from synthstats_lightning.callbacks import BenchmarkEvaluation, ProgramScoring
+from synthstats_lightning.datamodule import ReplayDataModule
+from synthstats_lightning.evaluation.settings import EvaluationSettings
+from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.tasks import SimulatedTask
+
+TINY = EvaluationSettings(
+    budgets=(0, 2),
+    seeds=(1,),
+    points=3,
+    draws=50,
+    eig_candidates=4,
+    eig_outer=20,
+    eig_inner=4,
+    eig_particles=50,
+)
+
+
+def trainer(folder, *callbacks):
+    return pl.Trainer(
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        callbacks=list(callbacks),
+        default_root_dir=str(folder),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+
+
+def tiny_module(data):
+    return GFlowNetModule(tasks=data.task_names, sampling=SamplingSettings(max_new_tokens=120))
+
+
+def test_test_writes_the_table(tmp_path, capsys):
+    data = ReplayDataModule(
+        tasks=[SimulatedTask("death_process", 100, 5)], eval_programs=2, eval_batch_size=2
+    )
+    run = trainer(tmp_path, ProgramScoring(num_workers=1), BenchmarkEvaluation(TINY, num_programs=2))
+    run.test(tiny_module(data), datamodule=data, verbose=False)
+    table = json.loads((tmp_path / "benchmark.json").read_text())
+    assert set(table) == {"death_process"}
+    rows = table["death_process"]
+    assert set(rows) == {"oracle", "baseline", "policy_best", "policy_set"}
+    for budgets in rows.values():
+        assert set(budgets) == {"0", "2"}
+        assert set(budgets["2"]) == {
+            *("raw_error", "raw_error_se", "standardised_error", "lpd_gain", "eig_regret"),
+            *("failures", "runs"),
+        }
+    assert rows["oracle"]["2"]["failures"] == 0
+    assert rows["policy_set"]["2"]["runs"] == 2
+    logged = run.callback_metrics["test/death_process/oracle/2/lpd_gain"]
+    assert float(logged) == pytest.approx(rows["oracle"]["2"]["lpd_gain"], rel=1e-5)
+    assert len((tmp_path / "benchmark.jsonl").read_text().splitlines()) == 4 * 2
+    assert "lpd gain" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_validate_with_given_environments_and_its_own_workers(tmp_path):
+    data = ReplayDataModule(tasks=["dugongs"], eval_programs=1, eval_batch_size=1)
+    evaluation = BenchmarkEvaluation(TINY, ["death_process", "dugongs_simulator"], 1, False, 1)
+    run = trainer(tmp_path, evaluation)
+    run.validate(tiny_module(data), datamodule=data, verbose=False)
+    table = json.loads((tmp_path / "benchmark.json").read_text())
+    assert set(table) == {"death_process", "dugongs_simulator"}
+    assert set(table["death_process"]) == {"baseline", "policy_best", "policy_set"}
+    assert "val/death_process/baseline/0/raw_error" in run.callback_metrics
+
+
+def test_no_environment(tmp_path):
+    data = ReplayDataModule(tasks=["dugongs"], eval_programs=1, eval_batch_size=1)
+    module = GFlowNetModule(tasks=data.task_names)
+    with pytest.raises(TypeError, match="needs `environments`: the data module has no simulated task"):
+        trainer(tmp_path, BenchmarkEvaluation(TINY, num_workers=1)).test(module, datamodule=data)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="num_programs must be at least 1, got 0"):
+        BenchmarkEvaluation(num_programs=0)
+    with pytest.raises(ValueError, match="simulator 'dugong' is not one of"):
+        BenchmarkEvaluation(environments=["dugong"])

@@ -1,0 +1,155 @@
+"""Scores without workers, and runs of two processes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+
+import yaml
+
+from synthstats_lightning.__about__ import __version__
+from synthstats_lightning.executors import Answer, far_version
+from synthstats_lightning.program_worker import ProgramWorker
+from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.tasks import baseline_program, get_task
+
+BASELINE = baseline_program(get_task("dugongs"))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fake_score(source: str) -> Score:
+    """A score that depends on the source alone; three of four programs are valid."""
+    if source == BASELINE:
+        return Score(evidence=-45.0, elpd=-46.0)
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    number = int(digest[:8], 16)
+    if number % 4 == 0:
+        return Score.failed(FailureCategory.RAISED, "made up")
+    value = -40.0 + number % 1000 / 100
+    return Score(
+        evidence=value,
+        evidence_se=0.01,
+        elpd=value - 1,
+        canonical=digest[:32],
+        structure=f"{number % 7:032x}",
+        num_parameters=2,
+    )
+
+
+class FakeExecutor(Executor):
+    """Answers at once what the far side would after seconds."""
+
+    def submit(self, fn, /, settings, call, *arguments):
+        future: Future[Answer] = Future()
+        if call is far_version:
+            future.set_result(Answer(__version__, 0))
+        elif call is ProgramWorker.score:
+            future.set_result(Answer(fake_score(arguments[0]), 0))
+        else:
+            raise NotImplementedError(call)
+        return future
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(script: Path | list[str], *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A Python process in a session of its own, one thread, the test's own folder first in the path."""
+    command = [str(script)] if isinstance(script, Path) else script
+    return subprocess.Popen(
+        [sys.executable, *command, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], timeout: float) -> str:
+    """What a process printed; it is an error if it failed."""
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+    assert process.returncode == 0, output
+    return output
+
+
+def wait_until(condition, timeout: float, what: str):
+    """The first true value of a condition."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen in {timeout} seconds")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; zombies do not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Processes that a process has started, and those have started, with their command lines."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    lines = {}
+    for child in found - {pid}:
+        with contextlib.suppress(OSError):
+            lines[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+    return lines
+
+
+def short_run(folder: Path, overlay: str, saved_every: str | int) -> Callable[[int], list[str]]:
+    """From a number of steps to a command that trains by a shipped overlay of `configs/trainer`, made short.
+
+    Args:
+        folder: Of logs and checkpoints (in `saved`).
+        overlay: Its file.
+        saved_every: Time or steps between checkpoints.
+    """
+    run = yaml.safe_load((ROOT / "configs/trainer" / overlay).read_text())
+    callbacks = run["trainer"]["callbacks"] = [
+        item for item in run["trainer"]["callbacks"] if item["class_path"] != "TrainingMetrics"
+    ]
+    scoring, saving = callbacks
+    scoring["init_args"] |= {"programs_per_step": 2, "warmup_programs": 4, "exchange_every_n_steps": 2}
+    clock = "every_n_train_steps" if isinstance(saved_every, int) else "train_time_interval"
+    saving["init_args"] |= {"dirpath": str(folder / "saved"), clock: saved_every}
+    run["trainer"] |= {"log_every_n_steps": 1, "enable_progress_bar": False}
+    run["data"] = {"class_path": "ReplayDataModule", "init_args": {"batch_size": 4}}
+    run["model"] = {"class_path": "GFlowNetModule", "init_args": {"sampling": {"max_new_tokens": 100}}}
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump(run))
+
+    def command(steps: int) -> list[str]:
+        quickstart = ["--config", "configs/quickstart.yaml", "--config", str(path)]
+        here = ["--trainer.logger.init_args.save_dir", str(folder), "--trainer.max_steps", str(steps)]
+        return ["-m", "synthstats_lightning", "fit", *quickstart, *here]
+
+    return command

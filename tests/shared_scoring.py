@@ -1,0 +1,42 @@
+"""`ProgramScoring` with workers that all runs of a module share: starting them takes longer than a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from synthstats_lightning.callbacks import ProgramScoring
+from synthstats_lightning.callbacks.sample_scorer import SampleScorer
+from synthstats_lightning.scoring.reward import Reward
+
+
+class SharedScoring(ProgramScoring):
+    """Leaves its workers to the next run; `close_workers` ends them."""
+
+    workers: ClassVar[SampleScorer | None] = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if SharedScoring.workers is None:
+            SharedScoring.workers = SampleScorer([], Reward(), 1, None, None)
+        self._scorer = SharedScoring.workers.for_tasks(trainer.datamodule.tasks)
+        self._scorer.reward = self.reward
+        super().setup(trainer, pl_module, stage)
+
+    def close(self, *arguments: Any) -> None:
+        self._scorer = None
+        super().close(*arguments)
+
+    @classmethod
+    def close_workers(cls) -> None:
+        if SharedScoring.workers is not None:
+            SharedScoring.workers.close()
+            SharedScoring.workers = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_workers() -> Iterator[None]:
+    """To be imported by modules that use `SharedScoring`."""
+    yield
+    SharedScoring.close_workers()
