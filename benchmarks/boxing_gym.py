@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import logging
 import os
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,9 @@ def main() -> None:
     """Prints the tables and writes JSON."""
     options = parse()
     torch.set_num_threads(1)
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    # Lightning's own calls, about which nothing can be done here
+    warnings.filterwarnings("ignore", category=FutureWarning, module="lightning.pytorch.utilities._pytree")
     console = Console()
     console.width = max(console.width, 110)
     started = time.perf_counter()

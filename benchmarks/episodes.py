@@ -105,8 +105,8 @@ def run(folder: Path, steps: int, episodes: int, fresh: int, experiments: int) -
         fresh,
         reward=REWARD,
         programs_per_step=episodes,
-        every_n_steps=2,
-        warmup_programs=2 * episodes,
+        every_n_steps=4,
+        warmup_programs=4 * episodes,
         max_in_flight=6 * episodes,
         num_workers=1,
     )
@@ -114,7 +114,7 @@ def run(folder: Path, steps: int, episodes: int, fresh: int, experiments: int) -
         policy="tiny-episodes",
         tasks=data.task_names,
         objective=TrajectoryBalance(huber_delta=5.0),
-        optimizer=partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.0),
+        optimizer=partial(torch.optim.AdamW, lr=2e-3, weight_decay=0.0),
         log_z_lr=0.5,
         sampling=SamplingSettings(max_new_tokens=160),
         seed=0,
@@ -165,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, help="keep the run's folder with its transcripts here")
-    parser.add_argument("--steps", type=int, default=80, help="training steps")
+    parser.add_argument("--steps", type=int, default=200, help="training steps")
     parser.add_argument("--episodes", type=int, default=8, help="per environment and sampling round")
     parser.add_argument("--fresh", type=int, default=48, help="per environment, before and after")
     parser.add_argument("--experiments", type=int, default=3, help="budget of an episode")

@@ -12,13 +12,14 @@ import torch
 def random_state() -> dict[str, Any]:
     """States of Python's, NumPy's and PyTorch's global streams, in tensors and primitive types."""
     version, internal, spare = random.getstate()
-    _, key, position, has_spare, normal = np.random.get_state(legacy=True)  # type: ignore[misc]
+    numpy_state: Any = np.random.get_state(legacy=True)
+    _, key, position, has_spare, normal = numpy_state
     state: dict[str, Any] = {
         "python": [version, list(internal), spare],
         "numpy": [torch.from_numpy(key.astype(np.int64)), int(position), int(has_spare), float(normal)],
         "torch": torch.get_rng_state(),
     }
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         state["cuda"] = torch.cuda.get_rng_state()
     return state
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,7 +77,7 @@ class TrajectoryBatch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TrajectoryBatch:
         """The same batch on another device."""
         tensors = {f.name: getattr(self, f.name) for f in fields(self)}
-        moved = {
+        moved: dict[str, Any] = {
             name: None if tensor is None else tensor.to(device, non_blocking=non_blocking)
             for name, tensor in tensors.items()
         }

@@ -22,7 +22,7 @@ def stop_often(policy: Policy) -> Policy:
 
 
 def fields_equal(a, b) -> bool:
-    tensors = all(torch.equal(x, y) for x, y in zip(a[:-1], b[:-1], strict=True) if x.shape == y.shape)
+    tensors = all(torch.equal(x, y) for x, y in zip(a[:6], b[:6], strict=True) if x.shape == y.shape)
     return tensors and a.program_ids.shape == b.program_ids.shape and a.sources == b.sources
 
 
