@@ -100,9 +100,10 @@ def fit(folder: Path, leg: Leg, hostile: HostilePrograms, max_records: int) -> t
         reward=Reward(beta=1.0, prior_weight=1.0, floor=-5.0, log_reward_failure=-8.0),
         programs_per_step=24,
         every_n_steps=2,
-        warmup_programs=48,
+        warmup_programs=16,
         max_in_flight=96,
         max_age=200,
+        drain_seconds=5.0,  # what has no score then is in the checkpoint
         num_workers=1,
         limits=SandboxLimits(cpu_seconds=2, wall_seconds=4.0),
         score_cache=str(folder / "scores.sqlite"),
@@ -164,10 +165,13 @@ def soak(minutes: float, console: Console) -> dict[str, Any]:
             # those of the earlier legs came with the checkpoint
             failures = Counter({str(name): count for name, count in scoring.failures.items()})
             console.print(
-                f"leg {number + 1}: step {step}, {killer.kills} workers killed, log reward {rewards[-1]:.2f}"
+                f"leg {number + 1}: step {step}, {killer.kills} workers killed, log rewards {rewards[-1:]}"
             )
             del scoring
             gc.collect()
+    except BaseException:
+        canaries.close()
+        raise
     finally:
         watch.stop()
         killer.stop()
@@ -214,7 +218,12 @@ def main() -> None:
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", ".*does not have many workers.*")
+    for message in (
+        ".*programs still had no score.*",
+        ".*exists and is not empty.*",
+        ".*treespec, LeafSpec.*",
+    ):
+        warnings.filterwarnings("ignore", message)
     console = Console()
     figures = soak(options.minutes, console)
     shown = figures.pop("shown")

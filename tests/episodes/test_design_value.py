@@ -42,7 +42,8 @@ def test_gains_of_a_line_through_the_origin():
 def test_what_cannot_be_judged():
     episode = ExperimentTask("dugongs_simulator", seed=2).begin()
     episode.answer("<observe>1</observe>")
+    scorer = ProgramScorer(1)  # never started
     with pytest.raises(ValueError, match="the episode submitted no program"):
-        design_values(None, episode)
+        design_values(scorer, episode)
     with pytest.raises(ValueError, match="alternatives must be at least 0, got -1"):
-        design_values(None, episode, LINEAR, alternatives=-1)
+        design_values(scorer, episode, LINEAR, alternatives=-1)

@@ -37,7 +37,13 @@ def test_probabilities_of_all_episodes_sum_to_one_without_those_of_answers(polic
     assert everything.exp().sum().item() < 0.9
 
 
-@pytest.mark.parametrize("objective", [TrajectoryBalance(), ActionSubTrajectoryBalance(auxiliary_weight=0.3)])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        TrajectoryBalance(),
+        pytest.param(ActionSubTrajectoryBalance(auxiliary_weight=0.3), marks=pytest.mark.slow),
+    ],
+)
 def test_training_reaches_the_target(policy, objective):
     episodes = all_episodes(policy)
     log_reward = rewards(episodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -76,6 +77,8 @@ def start(script: Path | list[str], *arguments: str, **environment: str) -> subp
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # a test run in the background of a shell hands down that interrupts are ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
