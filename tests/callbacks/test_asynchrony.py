@@ -102,8 +102,9 @@ def test_with_enough_workers_training_waits_for_nothing(tmp_path, slow):
     waited = [row["perf/waiting_share"] for row in watch.rows]
     assert max(waited) <= 0.02
     latencies = [row["perf/score_latency"] for row in watch.rows if "perf/score_latency" in row]
-    assert all(0.2 <= latency < 2.0 for latency in latencies)
     assert latencies
+    assert min(latencies) >= 0.19  # clocks differ
+    assert max(latencies) < 2.0, latencies
     assert watch.rows[-1]["perf/skipped_rounds"] == 0
     # no program is lost: those in flight at the end are waited for
     assert trainer.datamodule.buffer.added == 8 + 6 * 4
