@@ -19,7 +19,7 @@ from tests.shared_scoring import SharedScoring, end_workers  # noqa: F401 - a fi
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted((ROOT / "configs" / "tasks").glob("*.yaml"))
-QUICK = {"surgical", "death_process", "eight_schools"}
+QUICK = {"eight_schools"}
 STEPS = 2
 
 

@@ -152,6 +152,7 @@ def test_every_metric_is_logged_and_within_its_range(run):
     assert values["reward/beta"] == 1.0
 
 
+@pytest.mark.slow
 def test_resumed_equals_uninterrupted(run, tmp_path_factory):
     folder, whole = run
     again = tmp_path_factory.mktemp("again")
