@@ -31,6 +31,7 @@ def task() -> Task:
     return Task("level", "A level.", {"i": np.arange(10), "y": Y}, "y")
 
 
+@pytest.mark.slow
 def test_the_next_pool_looks_scores_up(task, tmp_path_factory):
     path = tmp_path_factory.mktemp("cache") / "scores.sqlite"
     with ProgramScorer(1, score_cache=path) as scorer:

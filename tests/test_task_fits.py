@@ -77,6 +77,7 @@ def test_fit_runs(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {f"train/log_z/{task.name}" for task in tasks} <= set(logged)
 
 
+@pytest.mark.slow
 def test_weights_decide_what_is_sampled_and_unseen_instances_are_measured(tmp_path: Path) -> None:
     data = {"tasks": ["dugongs", "surgical"], "task_weights": {"dugongs": 3.0}}
     collection = {"simulator": "death_process", "instances": 2, "first_seed": 50, "num_observations": 5}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 import warnings
 from contextlib import closing
 from dataclasses import asdict
@@ -20,6 +21,8 @@ LAYOUT = 1
 """Version of the table, as SQLite's `user_version`."""
 BUSY_SECONDS = 60.0
 """How long a process waits for another one that writes."""
+PREPARING_ATTEMPTS = 50
+"""A tenth of a second apart."""
 NOT_KEPT = frozenset({FailureCategory.SCORER_LIMIT, FailureCategory.KILLED})
 """Failures that may be the machine's fault, not the program's."""
 
@@ -66,10 +69,21 @@ class ScoreStore:
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            self._prepare()
+            self._prepare_when_free()
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise ValueError(f"{self.path} is no store of scores: {error}") from error
+
+    def _prepare_when_free(self) -> None:
+        """Prepares the file, also while other processes begin it: SQLite's timeout does not cover that."""
+        for _ in range(PREPARING_ATTEMPTS):
+            try:
+                return self._prepare()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+                time.sleep(0.1)
+        return self._prepare()
 
     def get(self, key: CacheKey) -> Score | None:
         """The score under a key, or `None`."""

@@ -250,6 +250,7 @@ def check(folder: Path, delays: list[float], steps: int, devices: int = 1, real:
     assert_equal(end(torn.parent), end(whole.parent))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_two_kills(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
