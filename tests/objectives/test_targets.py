@@ -187,14 +187,12 @@ def test_training_reaches_the_target_where_assumed_prefix_rewards_are_true(name:
     assert total_variation(trained.policy, log_reward).max() <= 0.03
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, (_, target) in CASES.items() if target is plain])
 def test_probability_rises_with_reward(name: str) -> None:
-    objective, target = CASES[name]
+    objective, _ = CASES[name]
     programs = TabularPolicy(1, 1).programs
     log_reward = torch.tensor([[1.0, 2.0, 4.0, 8.0]], dtype=torch.float64).log()
     assert len(programs) == 4
-    if target is not plain:
-        pytest.skip("the target is not the reward alone")
     trained = train(objective, log_reward, 1, 300)
     probability = trained.policy.log_probs()[0].exp()
     assert (probability.diff() > 0).all()
