@@ -17,6 +17,11 @@ class SharedScoring(ProgramScoring):
 
     workers: ClassVar[SampleScorer | None] = None
 
+    @property
+    def state_key(self) -> str:
+        """That of the callback whose checkpoints it reads."""
+        return ProgramScoring.__qualname__
+
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if SharedScoring.workers is None:
             SharedScoring.workers = SampleScorer([], Reward(), 1, None, None)

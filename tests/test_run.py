@@ -22,6 +22,7 @@ import yaml
 from synthstats_lightning import GFlowNetModule, ReplayDataModule
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.cli import main
+from tests.shared_scoring import end_workers  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 4
@@ -67,9 +68,11 @@ RUN = {
 }
 
 
-def command(subcommand, folder, *more):
+def command(subcommand, folder, *more, scoring="tests.shared_scoring.SharedScoring"):
     config = folder / "run.yaml"
-    config.write_text(yaml.safe_dump(RUN))
+    run = copy.deepcopy(RUN)
+    run["trainer"]["callbacks"][0]["class_path"] = scoring
+    config.write_text(yaml.safe_dump(run))
     quickstart = ROOT / "configs" / "quickstart.yaml"
     arguments = [subcommand, "--config", str(quickstart), "--config", str(config)]
     return main([*arguments, "--trainer.logger.init_args.save_dir", str(folder), *more])
@@ -101,7 +104,7 @@ def descendants(pid):
 def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     before = descendants(os.getpid())
-    cli = command("fit", folder)
+    cli = command("fit", folder, scoring="ProgramScoring")
     assert descendants(os.getpid()) <= before, "a worker outlived the run"
     return folder, cli
 

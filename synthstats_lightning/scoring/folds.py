@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -31,9 +32,9 @@ from synthstats_lightning.scoring.proposal import (
     laplace_mixture,
 )
 from synthstats_lightning.scoring.psis import good_pareto_k, psis
-from synthstats_lightning.scoring.ratio import bridge_ratio
+from synthstats_lightning.scoring.ratio import Ratio, bridge_ratio
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.smc import anneal, island_mean
+from synthstats_lightning.scoring.smc import Annealed, anneal, island_mean
 from synthstats_lightning.scoring.target import (
     Evaluation,
     Target,
@@ -53,6 +54,8 @@ AGREEMENT = 0.15
 """Largest difference between two accepted estimates of one refit, in nats."""
 FOLD_ISLANDS = 4
 """Populations of each annealed refit; their disagreement is its check."""
+FOLD_MOVES = 3
+"""Their moves over those of an annealed posterior: with fewer, draws stay near where they started."""
 
 
 def excluding_rows(target: Target, pilot: Pilot) -> Bool[Tensor, " rows"]:
@@ -112,10 +115,8 @@ def exact_loo(
     failed = ~density.isfinite()
     for some, start in ((failed & excluding, search.proposal), (failed & ~excluding, None)):
         if bool(some.any()):
-            density[some], variance[some] = annealed_folds(
-                target, particles, rows[some], start, settings, generator, deadline
-            )
-            influence[:, some] = 0.0
+            refits = annealed_folds(target, particles, rows[some], start, settings, generator, deadline)
+            density[some], influence[:, some], variance[some] = refits
     return Folds(density, influence, variance)
 
 
@@ -261,8 +262,12 @@ def annealed_folds(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-) -> tuple[Float[Tensor, " folds"], Float[Tensor, " folds"]]:
+) -> Folds:
     """Refits by annealing to the posterior without the row, with more islands until those of a fold agree.
+
+    Where the posterior is the start, the particles are bridged with its own: the ratio of normalising
+    constants that annealing itself gives averages 1 / p(y_i), whose tail the particles miss wherever a refit
+    is needed. From a proposal that ratio is the one of the proposal's to the evidence of the other rows.
 
     Args:
         target: The model.
@@ -275,37 +280,63 @@ def annealed_folds(
         deadline: Checked between moves.
 
     Returns:
-        Densities and their variances.
+        Densities, influences and variances.
 
     Raises:
         ProgramFailure: `SCORER_LIMIT` if the islands of a fold still disagree after `smc_attempts`.
     """
+    own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
     density = torch.full((len(rows),), torch.nan, dtype=particles.theta.dtype)
-    variance = torch.full_like(density, torch.nan)
+    variance, influence = torch.full_like(density, torch.nan), torch.zeros_like(own)
     ratios: list[list[Tensor]] = [[] for _ in rows]
+    at_folds: list[list[Tensor]] = [[] for _ in rows]
     todo = list(range(len(rows)))
-    # p(y_i | others) is the evidence of all rows over that of the others, which is where the path ends
-    log_evidence = 0.0 if start is None else particles.log_evidence
     worst = math.inf
     for _ in range(settings.smc_attempts):
         islands = rows[todo].repeat_interleave(FOLD_ISLANDS)
         found = _anneal_islands(target, particles, islands, start, settings, generator, deadline)
-        standard_errors = []
-        for index, new in zip(todo, found.reshape(-1, FOLD_ISLANDS), strict=True):
-            ratios[index].append(new)
-            log_mean, standard_error = island_mean(torch.cat(ratios[index]))
-            density[index], variance[index] = log_evidence - log_mean, standard_error**2
-            standard_errors.append(standard_error)
-        pairs = zip(todo, standard_errors, strict=True)
-        todo = [index for index, each in pairs if not each <= settings.max_evidence_se]
-        worst = max(standard_errors)
+        log_ratio = found.log_ratio.reshape(-1, FOLD_ISLANDS)
+        at_fold = _own_at(target, found.theta, islands).reshape(len(todo), FOLD_ISLANDS, -1)
+        for position, index in enumerate(todo):
+            ratios[index].append(log_ratio[position])
+            at_folds[index].append(at_fold[position])
+            if start is None:
+                draws = torch.cat(at_folds[index])
+                pooled = _bridged(particles, own[:, index], draws.flatten())
+                density[index], influence[:, index] = pooled.log_ratio, pooled.influence
+                each = [_bridged(particles, own[:, index], island).log_ratio for island in draws]
+                standard_error = island_mean(torch.tensor(each))[1]
+            else:
+                log_mean, standard_error = island_mean(torch.cat(ratios[index]))
+                density[index] = particles.log_evidence - log_mean
+            variance[index] = standard_error**2
+        limit = settings.max_evidence_se**2
+        todo = [index for index in todo if not float(variance[index]) <= limit]
         if not todo:
-            return density, variance
+            return Folds(density, influence, variance)
+        worst = math.sqrt(max(float(variance[index]) for index in todo))
     raise ProgramFailure(
         FailureCategory.SCORER_LIMIT,
         f"exact leave-one-out by annealing: islands disagree, standard error {worst:.3g} nats"
         f" (at most {settings.max_evidence_se:g})",
     )
+
+
+def _own_at(
+    target: Target, theta: Float[Tensor, "islands particles dim"], rows: Int[Tensor, " islands"]
+) -> Float[Tensor, "islands particles"]:
+    """Log density of each island's row given the others at its particles."""
+    flat = theta.flatten(0, 1)
+    with torch.no_grad():
+        own = own_densities(target, flat, evaluate(target, flat).log_likelihood)
+    return own.gather(1, rows.repeat_interleave(theta.shape[1])[:, None]).reshape(theta.shape[:2])
+
+
+def _bridged(
+    particles: Particles, own: Float[Tensor, " draws"], at_fold: Float[Tensor, " fold_draws"]
+) -> Ratio:
+    """A row's density from equally weighted draws of its fold."""
+    return bridge_ratio(particles.log_weight, own, torch.zeros_like(at_fold), at_fold)
 
 
 def _anneal_islands(
@@ -316,8 +347,8 @@ def _anneal_islands(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-) -> Float[Tensor, " islands"]:
-    """Log ratio of the evidence without each island's row to that of the start. See `annealed_folds`."""
+) -> Annealed:
+    """Particles of the posterior without each island's row. See `annealed_folds`."""
     count = settings.island_particles
     if start is None:
         log_weight = particles.log_weight.expand(len(islands), -1)
@@ -339,4 +370,5 @@ def _anneal_islands(
             increment = _without(target, flat, evaluation, left_out) - base
         return base.reshape(points.shape[:2]), increment.reshape(points.shape[:2])
 
-    return anneal(path, theta, settings, generator, deadline).log_ratio
+    longer = replace(settings, smc_moves=FOLD_MOVES * settings.smc_moves)
+    return anneal(path, theta, longer, generator, deadline)

@@ -157,13 +157,14 @@ def anneal(
         beta[active] = reached
         index = systematic_resample(log_weight, particles, generator)
         moved = theta[active].gather(1, index[..., None].expand(-1, -1, dimension))
-        scale_tril = pooled_scale(moved)
         moves, accepted = 0, 0.0
         # rejected trajectories are repeated, up to a limit, so that every temperature mixes about alike
         while moves < settings.smc_moves or (
             accepted < 0.6 * settings.smc_moves and moves < 4 * settings.smc_moves
         ):
             deadline.check("annealing")
+            # anew for each move: where the path widens, the next step may be as wide as the last one reached
+            scale_tril = pooled_scale(moved)
             moved, acceptance = hmc_move(
                 path, moved, beta[active], active, scale_tril, step_size, settings.smc_leapfrog, generator
             )

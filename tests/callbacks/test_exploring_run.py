@@ -14,9 +14,10 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 from synthstats_lightning import GFlowNetModule, ReplayDataModule, Reward
-from synthstats_lightning.callbacks import ProgramScoring, TrainingMetrics
+from synthstats_lightning.callbacks import TrainingMetrics
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
+from tests.shared_scoring import SharedScoring, end_workers  # noqa: F401 - a fixture
 
 STEPS = 4
 GOOD = 'with pm.Model() as model:\n    a = pm.Normal("a", 2, 1)\n    s = pm.HalfNormal("s", 1)\n'
@@ -37,7 +38,7 @@ def parts(folder):
         demonstrations=str(folder / "given.jsonl"),
         seed=0,
     )
-    scoring = ProgramScoring(
+    scoring = SharedScoring(
         reward=Reward(prior_weight=1.0, format_weight=1.0),
         reward_schedule=RewardSchedule(beta=Ramp(0.25, 3), prior_weight=Ramp(0.5, 3, "cosine")),
         programs_per_step=6,

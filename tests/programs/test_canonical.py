@@ -24,7 +24,7 @@ from tests.programs.models import ROWS, SCHEMA, Writer, fingerprint, log_linear,
 
 # Seeds, not strategies: beartype draws from `random` inside the code under test, which hypothesis forbids.
 seeds = st.integers(0, 2**32)
-relaxed = settings(max_examples=200, deadline=None)
+relaxed = settings(max_examples=80, deadline=None)
 
 
 @relaxed

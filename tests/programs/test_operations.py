@@ -185,7 +185,7 @@ def test_what_does_not_fit_is_refused(name: str, shapes: Any, dtypes: Any, attri
         OPERATIONS[name].infer(shapes, dtypes, attributes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32))
 def test_inferred_shape_and_dtype_are_those_of_the_value(seed: int) -> None:
     rng = random.Random(seed)

@@ -300,7 +300,7 @@ def outcome(text: str) -> None:
     assert category in (BAD, UNSUPPORTED)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(json_values)
 def test_any_json_is_a_graph_or_a_failure(value: Any) -> None:
     outcome(json.dumps(value))
@@ -308,7 +308,7 @@ def test_any_json_is_a_graph_or_a_failure(value: Any) -> None:
     outcome(json.dumps(log_linear().document() | {"deterministics": value}))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), json_values)
 def test_any_damage_to_a_graph_is_a_graph_or_a_failure(seed: int, value: Any) -> None:
     rng = random.Random(seed)

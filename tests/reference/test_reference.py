@@ -24,6 +24,7 @@ COLUMNS = {**COVARIATES, "y": Y}
 SHORT = ReferenceSettings(draws=500, tune=300, chains=2, smc_draws=500)
 
 
+@pytest.mark.slow
 def test_nutpie_gives_elpd_and_no_evidence():
     score = score_with_reference(LINE, COLUMNS, "y", "nutpie", settings=SHORT)
     assert score.scored, score.message

@@ -122,7 +122,9 @@ def test_other_levels_build_the_same_graph(level: str, sandbox: Sandbox) -> None
             assert other.execute("import wave, this as _; print(wave.__name__)").endswith("wave\n")
 
 
-@pytest.mark.parametrize("settings", [{"max_age": 0.001}, {"max_growth": 1e-9}])
+@pytest.mark.parametrize(
+    "settings", [pytest.param({"max_age": 0.001}, marks=pytest.mark.slow), {"max_growth": 1e-9}]
+)
 def test_recycling(settings: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_PROGRAMS_BETWEEN_CHECKS", 1)
     monkeypatch.setattr(client.WorkerProcess, "resident", lambda worker: int(1e9 * time.monotonic()))

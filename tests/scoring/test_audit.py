@@ -68,7 +68,10 @@ def test_bernoulli_is_summed_exactly():
     [
         normal(inputs=[0.0, 1.0]),
         normal(("Normal", [0.0, 1.0]), ("LogNormal", [0.0, 0.5]), inputs=["v0", "v1"]),
-        graph_of(("LogNormal", [0.0, 0.5]), respond={"distribution": "Gamma"}, inputs=[0.7, "v0"]),
+        pytest.param(
+            graph_of(("LogNormal", [0.0, 0.5]), respond={"distribution": "Gamma"}, inputs=[0.7, "v0"]),
+            marks=pytest.mark.slow,
+        ),
         graph_of(
             ("Normal", [0.5, 1.0]),
             respond={"distribution": "Censored", "components": ["Normal"], "bounds": ["lower"]},
