@@ -81,6 +81,7 @@ def train(environments: list[str], steps: int, workers: int, cache: Path, folder
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
+        limit_val_batches=0,
         default_root_dir=str(folder),
     )
     trainer.fit(module, datamodule=data)
