@@ -28,7 +28,7 @@ def test_gains_of_a_line_through_the_origin():
         episode.answer(f"<observe>{age}</observe>")
     episode.answer(f"<program>{LINEAR}</program>")
     with ProgramScorer(1) as scorer:
-        values = design_values(scorer, episode, alternatives=6, outer=2000, inner=100)
+        values = design_values(scorer, episode, alternatives=6, outer=2000, inner=1000)
     rng = np.random.default_rng(0)
     others = [task.simulator.random_design(rng)["age"] for _ in range(6)]
     for value, age, before in zip(values, (2.0, 0.5), ((), (2.0,)), strict=True):

@@ -36,7 +36,7 @@ QUICK = {"dugongs_simulator", "death_process"}
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[ProgramScorer]:
-    with ProgramScorer(1, settings=EngineSettings(time_limit=60.0)) as found:
+    with ProgramScorer(1, settings=EngineSettings(time_limit=180.0)) as found:
         yield found
 
 
@@ -55,6 +55,7 @@ def gain(scorer: ProgramScorer, task: Task) -> float:
     return values[0] - values[1]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in sorted(SIMULATORS)],
