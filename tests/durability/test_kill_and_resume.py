@@ -246,7 +246,10 @@ def check(folder: Path, delays: list[float], steps: int, devices: int = 1, real:
     expected, found = losses(whole.parent), losses(torn.parent)
     assert all(len(values) == 1 for values in expected.values())
     assert len(expected) == steps
-    assert found == expected
+    # Lightning writes a step's row after the step's checkpoint: a kill between the two loses the row
+    missing = expected.keys() - found.keys()
+    assert len(missing) <= len(delays)
+    assert found == {step: values for step, values in expected.items() if step not in missing}
     assert_equal(end(torn.parent), end(whole.parent))
 
 
