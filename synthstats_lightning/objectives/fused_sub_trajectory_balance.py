@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from synthstats_lightning.objectives.geometric import geometric_constants, neighbour_sums
+from synthstats_lightning.objectives.sub_trajectory_balance_kernel import compiled_kernel
+
+
+class _Slopes(NamedTuple):
+    """Of the loss, in what it is made of: `[batch, time]` twice, `[batch]` twice; nats."""
+
+    tokens: Tensor
+    flow: Tensor
+    reward: Tensor
+    z: Tensor
 
 
 class SquareSubTrajectoryBalance(torch.autograd.Function):
@@ -25,47 +36,84 @@ class SquareSubTrajectoryBalance(torch.autograd.Function):
         decay: float,
         weighting: str,
     ) -> tuple[Tensor, Tensor]:
-        """Loss and residual; keeps half of the loss's slope in the potentials."""
-        batch, time = mask.shape
-        constants = geometric_constants(time + 1, decay, log_flow.dtype, log_flow.device)
-        length = mask.sum(1)
-        end = length[:, None]
-        valid = constants.valid.index_select(0, length)
-        # potentials, log Z taken off all of them: only differences matter, and small numbers lose less
-        reached = token_log_probs.cumsum(1)
-        potential = torch.zeros_like(valid)
-        inner = potential[:, 1:time]
-        torch.sub(log_flow[:, 1:], reached[:, :-1], out=inner)
-        inner -= log_z[:, None]
-        potential[:, 1 : time + 1].masked_fill_(~mask, 0.0)  # and not times 0: there may be anything
-        whole = log_reward - reached.gather(1, (end - 1).clamp(min=0))[:, 0] - log_z
-        potential.scatter_(1, end, whole[:, None])
-        pull = constants.degree.index_select(0, length).mul_(potential)
-        pull -= neighbour_sums(potential, constants)
-        mass = constants.mass.index_select(0, length)
-        if weighting == "within":
-            pull *= valid * torch.where(mass > 0, 1 / (mass * batch), 0.0)[:, None]
-        else:
-            pull *= valid / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
-        residual = -whole
-        context.time = time
-        context.save_for_backward(pull, valid, end)
+        """Loss and residual; keeps the loss's slopes."""
+        compiled = mask.device.type == "cpu" and log_z.dtype in (torch.float32, torch.float64)
+        form = _by_kernel if compiled else _by_filters
+        loss, residual, slopes = form(
+            token_log_probs, mask, log_flow, log_reward, log_z, decay, weighting == "within"
+        )
+        context.save_for_backward(*slopes)
         context.mark_non_differentiable(residual)
-        return torch.dot(potential.view(-1), pull.view(-1)), residual
+        return loss, residual
 
     @staticmethod
+    @once_differentiable
     def backward(context: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         """Slopes in token log-probabilities, flows, log R and log Z."""
-        pull, valid, end = context.saved_tensors
-        time = context.time
-        slope = pull[:, : time + 1] * (2 * grad)
-        # the slopes of a trajectory sum to zero, so minus those after a token is those before it
-        tokens = slope[:, :-1].cumsum(1).mul_(valid[:, 1 : time + 1])
-        terminal = slope.gather(1, end)[:, 0] if context.needs_input_grad[3] else None
-        start = slope[:, 0].clone()
-        slope.scatter_(1, end, 0.0)
-        slope[:, 0] = 0.0
-        return tokens, None, slope[:, :-1], terminal, start, None, None
+        tokens, flow, reward, z = context.saved_tensors
+        return tokens * grad, None, flow * grad, reward * grad, z * grad, None, None
+
+
+def _by_kernel(
+    token_log_probs: Tensor,
+    mask: Tensor,
+    log_flow: Tensor,
+    log_reward: Tensor,
+    log_z: Tensor,
+    decay: float,
+    within: bool,
+) -> tuple[Tensor, Tensor, _Slopes]:
+    """Loss, residual and slopes on a CPU."""
+    given = (token_log_probs, mask, log_flow, log_reward, log_z)
+    residual = torch.empty_like(log_z)
+    slopes = _Slopes(*(torch.empty_like(given[i]) for i in (0, 2, 3, 4)))
+    loss = compiled_kernel()(
+        *(x.numpy() for x in given), decay, within, residual.numpy(), *(x.numpy() for x in slopes)
+    )
+    return log_z.new_tensor(loss), residual, slopes
+
+
+def _by_filters(
+    token_log_probs: Tensor,
+    mask: Tensor,
+    log_flow: Tensor,
+    log_reward: Tensor,
+    log_z: Tensor,
+    decay: float,
+    within: bool,
+) -> tuple[Tensor, Tensor, _Slopes]:
+    """Loss, residual and slopes on any device."""
+    batch, time = mask.shape
+    constants = geometric_constants(time + 1, decay, log_flow.dtype, log_flow.device)
+    length = mask.sum(1)
+    end = length[:, None]
+    valid = constants.valid.index_select(0, length)
+    # potentials, log Z taken off all of them: only differences matter, and small numbers lose less
+    reached = token_log_probs.cumsum(1)
+    potential = torch.zeros_like(valid)
+    inner = potential[:, 1:time]
+    torch.sub(log_flow[:, 1:], reached[:, :-1], out=inner)
+    inner -= log_z[:, None]
+    potential[:, 1 : time + 1].masked_fill_(~mask, 0.0)  # and not times 0: there may be anything
+    last = reached.gather(1, (end - 1).clamp(min=0))[:, 0]
+    whole = log_reward - torch.where(length > 0, last, 0.0) - log_z
+    potential.scatter_(1, end, whole[:, None])
+    pull = constants.degree.index_select(0, length).mul_(potential)
+    pull -= neighbour_sums(potential, constants)
+    mass = constants.mass.index_select(0, length)
+    if within:
+        pull *= valid * torch.where(mass > 0, 1 / (mass * batch), 0.0)[:, None]
+    else:
+        pull *= valid / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
+    loss = torch.dot(potential.view(-1), pull.view(-1))
+    slope = pull[:, : time + 1].mul_(2)
+    # the slopes of a trajectory sum to zero, so minus those after a token is those before it
+    tokens = slope[:, :-1].cumsum(1).mul_(valid[:, 1 : time + 1])
+    reward = slope.gather(1, end)[:, 0]
+    start = slope[:, 0].clone()
+    slope.scatter_(1, end, 0.0)
+    slope[:, 0] = 0.0
+    return loss, -whole, _Slopes(tokens, slope[:, :-1], reward, start)
 
 
 def square_sub_trajectory_balance(
@@ -81,6 +129,7 @@ def square_sub_trajectory_balance(
 
     With potentials a and windows' weights w the loss Σ w_{ij} (a_i − a_j)² is aᵀ L a, with L the graph's
     Laplacian, and its gradient 2 L a: one linear filter serves both, and no `[time, time]` matrix is made.
+    On a CPU the filter is a compiled recursion, elsewhere products with small matrices.
 
     Returns:
         The loss, and the whole trajectory's residual, through which no gradient flows.

@@ -56,6 +56,9 @@ def derivatives(
 ) -> tuple[Float[Tensor, " groups"], Float[Tensor, "groups dim"], Float[Tensor, "groups dim dim"]]:
     """Value, gradient and negative Hessian of each group, from one call with gradients.
 
+    Where a derivative is not finite the value is -inf and the derivatives are zero: the search cannot go on
+    from there, and decompositions of the whole batch would fail.
+
     Args:
         log_density: The density.
         theta: One point of each group.
@@ -66,8 +69,15 @@ def derivatives(
     points = torch.cat([theta[:, None, :], theta[:, None, :] + torch.diag_embed(step)], 1)
     value, gradient = value_and_gradient(lambda x: log_density(x, group), points)
     precision = (gradient[:, :1, :] - gradient[:, 1:, :]) / step[:, :, None]
-    precision = 0.5 * (precision + precision.transpose(-1, -2))
-    return value[:, 0], gradient[:, 0], precision.reshape(-1, dimension, dimension)
+    precision = 0.5 * (precision + precision.transpose(-1, -2)).reshape(-1, dimension, dimension)
+    slope = gradient[:, 0]
+    smooth = slope.isfinite().all(-1) & precision.isfinite().all(-1).all(-1)
+    height = torch.where(smooth, value[:, 0], -torch.inf)
+    return (
+        height,
+        torch.where(smooth[:, None], slope, 0.0),
+        torch.where(smooth[:, None, None], precision, 0.0),
+    )
 
 
 def candidate_steps(

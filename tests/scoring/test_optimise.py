@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from scipy import optimize
@@ -106,6 +107,20 @@ def test_undefined_and_flat_starts_do_no_harm():
     assert not found.converged[0]
     assert found.converged[1]
     assert found.theta[1, 0].item() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_start_too_steep_for_a_curvature_is_given_up_by_itself():
+    def density(theta):
+        return -theta.square().sum(-1) - theta.sum(-1).exp()
+
+    # next to the first start the exponential overflows, and its finite differences with it
+    starts = torch.tensor([[708.7, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+    assert density(starts).isfinite().all()
+    found = search(density, starts)
+    assert found.converged.tolist() == [False, True]
+    # at the mode every coordinate is x with 2 x + exp(4 x) = 0
+    x = optimize.brentq(lambda x: 2 * x + np.exp(4 * x), -1, 0)
+    torch.testing.assert_close(found.theta[1], torch.full((4,), x, dtype=torch.float64), rtol=0, atol=1e-4)
 
 
 def test_no_finite_start_yields_no_mode():
