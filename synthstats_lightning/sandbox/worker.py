@@ -139,14 +139,15 @@ def _warm_up() -> dict[str, object]:
         # what is not installed no program can import
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    from synthstats_lightning.sandbox import interpreted, pathless, pymc_adapter, stubs, warm
+    from synthstats_lightning.sandbox import huge_pages, interpreted, pathless, pymc_adapter, stubs, warm
 
     stubs.install()
     pathless.install()
     interpreted.install()
-    warm.build_once()
+    warm.build_programs()
     gc.collect()
     gc.freeze()
+    huge_pages.collapse_heap()
     return {
         "pymc": pymc_adapter.VERSION,
         "torch": "torch" in sys.modules,

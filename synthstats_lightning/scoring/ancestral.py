@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
@@ -22,11 +22,24 @@ LARGEST = 1e300
 """Draws beyond it (a Cauchy's far tail, an overflowing scale) are set to it: parameters stay finite."""
 
 
-def sample_prior(compiled: Compiled, n: int, generator: torch.Generator) -> Float[Tensor, "n dim"]:
+def prior_terms(compiled: Compiled) -> dict[int, Term]:
+    """Of each continuous parameter's node, its distribution with constant hyperparameters bound."""
+    return {
+        parameter.node: Term(
+            parameter.distribution, _inputs(compiled, parameter.node, parameter.distribution.ranks)
+        )
+        for parameter in compiled.parameters
+    }
+
+
+def sample_prior(
+    compiled: Compiled, terms: Mapping[int, Term], n: int, generator: torch.Generator
+) -> Float[Tensor, "n dim"]:
     """Independent draws of the unconstrained parameters.
 
     Args:
         compiled: The model.
+        terms: Its `prior_terms`.
         n: Number of draws.
         generator: Source of all randomness.
     """
@@ -40,9 +53,7 @@ def sample_prior(compiled: Compiled, n: int, generator: torch.Generator) -> Floa
     for index in range(len(compiled.graph.nodes)):
         if index in parameters:
             parameter = parameters[index]
-            inputs = _inputs(compiled, index, parameter.distribution.ranks)
-            term = Term(parameter.distribution, inputs)
-            hyperparameters, _ = term.allowed_parameters(values)
+            hyperparameters, _ = terms[index].allowed_parameters(values)
             shape = (n, *core_view(parameter.shape, parameter.distribution.event_rank, compiled.rank))
             draws = parameter.distribution.sample(generator, shape, *hyperparameters)
             draws = draws.nan_to_num(nan=0.0, posinf=LARGEST, neginf=-LARGEST).clamp(-LARGEST, LARGEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, cast
 
 import torch
@@ -20,6 +20,7 @@ from synthstats_lightning.scoring.layout import Block, Parameter, Transform, unc
 from synthstats_lightning.scoring.standardise import SPREADS, Anchor, find_anchors
 from synthstats_lightning.scoring.structural import pad
 from synthstats_lightning.scoring.target import Marginals, leave_one_out_sums, log_likelihood_of
+from synthstats_lightning.scoring.terms import Term
 
 Values = list[Tensor | None]
 
@@ -93,6 +94,10 @@ class Density:
         self.num_observations: int = compiled.num_observations
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
+
+    @cached_property
+    def _prior_terms(self) -> dict[int, Term]:
+        return ancestral.prior_terms(self._compiled)
 
     def log_prior(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
         """Log prior density of unconstrained parameters, in nats.
@@ -252,7 +257,7 @@ class Density:
             generator: Source of all randomness.
         """
         with torch.no_grad():
-            return ancestral.sample_prior(self._compiled, n, generator)
+            return ancestral.sample_prior(self._compiled, self._prior_terms, n, generator)
 
     def sample_response(
         self,
@@ -388,7 +393,7 @@ class Density:
             interval = self._compiled.intervals
             x = torch.addcmul(interval.lower, interval.width, fraction)
             log_jacobian = log_jacobian + interval.log_width
-        jacobian.append(log_jacobian.sum(1))
+        jacobian.append(_row_sums(log_jacobian))
         return x
 
     def _padded(self, x: Tensor, parameter: Parameter) -> Tensor:
@@ -429,12 +434,12 @@ class Density:
             x = constrained[group.block]
             if group.columns is not None:
                 x = x.narrow(1, *group.columns)
-            parts.append(group.term.log_prob(values, x).sum(1))
+            parts.append(_row_sums(group.term.log_prob(values, x)))
         for parameter, term in self._compiled.parameter_terms:
-            parts.append(term.log_prob(values, values[parameter.node]).flatten(1).sum(1))
+            parts.append(_row_sums(term.log_prob(values, values[parameter.node]).flatten(1)))
         for dependent in self._compiled.dependents:
             log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
-            parts.append(log_jacobian.reshape(theta.shape[0], -1).sum(1))
+            parts.append(_row_sums(log_jacobian.reshape(theta.shape[0], -1)))
         if not parts:
             return theta.new_zeros(theta.shape[0])
         return _no_nan(reduce(torch.add, parts))
@@ -452,6 +457,11 @@ class Density:
         if result.shape != shape:
             result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
         return _no_nan(result)
+
+
+def _row_sums(values: Tensor) -> Tensor:
+    """Sums of rows; most parameters are scalars, for which that is a view."""
+    return values[:, 0] if values.shape[1] == 1 else values.sum(1)
 
 
 def _no_nan(values: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthstats_lightning.programs.canonical import canonical_model
+from synthstats_lightning.programs.canonical import CanonicalModel, canonical_model
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.render import summarise
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def score_graph(
-    graph: ModelGraph,
+    graph: ModelGraph | CanonicalModel,
     covariates: Mapping[str, Array],
     response: Array,
     *,
@@ -52,7 +52,7 @@ def score_graph(
     `torch.set_num_threads(1)`.
 
     Args:
-        graph: A validated model graph.
+        graph: A validated model graph, or what `canonical_model` makes of one.
         covariates: Column name to values of shape `(rows,)`.
         response: The response's values, shape `(rows,)`.
         shown_rows: Leading rows of the response that a prompt shows: they only condition.
@@ -77,7 +77,7 @@ def score_graph(
         most = len(response) - max(held_out, 1)
         raise ValueError(f"shown_rows must be from 0 to {most}, got {shown_rows}")
     deadline = Deadline(settings.time_limit)
-    model = canonical_model(graph)
+    model = canonical_model(graph) if isinstance(graph, ModelGraph) else graph
     canonical = model.graph
     try:
         target = build_density(canonical, covariates, response, rounding)

@@ -31,7 +31,7 @@ from synthstats_lightning.scoring.proposal import (
     Proposal,
     laplace_mixture,
 )
-from synthstats_lightning.scoring.psis import good_pareto_k, psis
+from synthstats_lightning.scoring.psis import good_pareto_k, pareto_shape
 from synthstats_lightning.scoring.ratio import Ratio, bridge_ratio
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.smc import Annealed, anneal, island_mean
@@ -240,7 +240,7 @@ def _passes(log_weight: Float[Tensor, " draws"], settings: EngineSettings) -> bo
     count = len(log_weight)
     if not float(effective_sample_size(log_weight)) > settings.min_ess_fraction * count:
         return False
-    return float(psis(log_weight[:, None]).pareto_k) < good_pareto_k(count)
+    return float(pareto_shape(log_weight[:, None])) < good_pareto_k(count)
 
 
 def _without(

@@ -10,9 +10,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.given_rows import GivenRows
+from synthstats_lightning.scoring.importance import acceptable
 from synthstats_lightning.scoring.ladder import Search, estimate_posterior
 from synthstats_lightning.scoring.nearby_folds import nearby_posterior
-from synthstats_lightning.scoring.particles import Particles
+from synthstats_lightning.scoring.particles import Particles, log_mean_exp, log_mean_se
+from synthstats_lightning.scoring.psis import pareto_shape
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import (
     Target,
@@ -79,6 +81,9 @@ def held_out_density(
     """
     given = torch.ones(target.num_observations, dtype=torch.bool)
     given[rows] = False
+    reweighted = without_rows(target, particles, rows, settings)
+    if reweighted is not None:
+        return _average(reweighted, particles.log_likelihood[:, rows])
     near = nearby_posterior(
         target, particles, search, given, settings.fold_draws, settings, generator, deadline
     )
@@ -88,11 +93,46 @@ def held_out_density(
     else:
         whole, found = near
     with torch.no_grad():
-        own = conditional_densities(whole, found.theta, given)[:, rows]
-    log_weight = found.log_weight.log_softmax(0)[:, None]
-    density = (log_weight + own).logsumexp(0)
-    influence = (log_weight.exp() * torch.expm1(own - density)).nan_to_num(nan=0.0)
-    return HeldOut(density, math.sqrt(float(influence.sum(1).square().sum())), found)
+        return _average(found, conditional_densities(whole, found.theta, given)[:, rows])
+
+
+def without_rows(
+    target: Target, particles: Particles, rows: Int[Tensor, " held_out"], settings: EngineSettings
+) -> Particles | None:
+    """The posterior without some rows, by other weights of the full posterior's draws.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: The full posterior.
+        rows: The rows held out.
+        settings: Acceptance.
+
+    Returns:
+        The same draws; `None` where they fail the importance sampler's check, and for annealed draws and rows
+        that depend on each other.
+    """
+    if particles.log_proposal is None or is_coupled(target):
+        return None
+    log_weight = particles.log_weight - particles.log_likelihood[:, rows].sum(1)
+    # a row that the draw makes impossible is no reason to leave the draw out
+    if not bool(log_weight.isfinite().all()):
+        return None
+    found = particles._replace(
+        log_weight=log_weight,
+        log_evidence=log_mean_exp(log_weight),
+        log_evidence_se=log_mean_se(log_weight),
+        pareto_k=float(pareto_shape(log_weight[:, None])),
+    )
+    return found if acceptable(found, settings) else None
+
+
+def _average(particles: Particles, own: Float[Tensor, "particles rows"]) -> HeldOut:
+    """The rows' densities over a posterior."""
+    weight = particles.log_weight.softmax(0)
+    density = (particles.log_weight.log_softmax(0)[:, None] + own).logsumexp(0)
+    # (1 + x) - 1 of the ratio of densities is exact enough for a standard error
+    influence = (weight[:, None] * ((own - density).exp() - 1.0)).nan_to_num(nan=0.0)
+    return HeldOut(density, math.sqrt(float(influence.sum(1).square().sum())), particles)
 
 
 def conditional_densities(

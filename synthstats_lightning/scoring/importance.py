@@ -10,7 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.mixture import (
+    ComponentDensities,
     add_component,
+    component_densities,
     refine_mixture,
 )
 from synthstats_lightning.scoring.particles import (
@@ -19,11 +21,8 @@ from synthstats_lightning.scoring.particles import (
     log_mean_exp,
     log_mean_se,
 )
-from synthstats_lightning.scoring.proposal import (
-    PRIOR_BOUNDS,
-    Proposal,
-)
-from synthstats_lightning.scoring.psis import good_pareto_k, psis
+from synthstats_lightning.scoring.proposal import PRIOR_BOUNDS, Proposal
+from synthstats_lightning.scoring.psis import good_pareto_k, pareto_shape
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import Evaluation, Target, evaluate, finite_or_minus_infinity
 
@@ -41,6 +40,7 @@ class Draws(NamedTuple):
     theta: Float[Tensor, "particles dim"]
     evaluation: Evaluation
     log_proposal: Float[Tensor, " particles"]
+    components: ComponentDensities | None
 
     @property
     def log_weight(self) -> Float[Tensor, " particles"]:
@@ -53,7 +53,11 @@ def draw(target: Target, proposal: Proposal, count: int, generator: torch.Genera
     theta = proposal.sample(target, count, generator)
     with torch.no_grad():
         evaluation = evaluate(target, theta)
-        return Draws(theta, evaluation, proposal.log_prob(theta, evaluation.log_prior))
+        log_prior = evaluation.log_prior
+        if proposal.mixture is None:
+            return Draws(theta, evaluation, log_prior, None)
+        components = component_densities(proposal.mixture, theta)
+        return Draws(theta, evaluation, proposal.log_prob_of(components, log_prior), components)
 
 
 def refine(proposal: Proposal, draws: Draws, *, enrich: bool) -> Proposal:
@@ -70,8 +74,11 @@ def refine(proposal: Proposal, draws: Draws, *, enrich: bool) -> Proposal:
     from_prior = (draws.evaluation.log_prior + math.log(proposal.prior_fraction) - draws.log_proposal).exp()
     low, high = PRIOR_BOUNDS
     fraction = float((log_weight.softmax(0) * from_prior.nan_to_num(0.0)).sum())
-    mixture = add_component(proposal.mixture, theta, log_weight) if enrich else proposal.mixture
-    return Proposal(refine_mixture(mixture, theta, log_weight), min(max(fraction, low), high))
+    if enrich:
+        mixture = refine_mixture(add_component(proposal.mixture, theta, log_weight), theta, log_weight)
+    else:
+        mixture = refine_mixture(proposal.mixture, theta, log_weight, draws.components)
+    return Proposal(mixture, min(max(fraction, low), high))
 
 
 def adapt(
@@ -95,7 +102,7 @@ def adapt(
         good = fraction > settings.good_ess_fraction
         # the first EM steps alone repair most proposals; components are for shapes that they cannot reach
         proposal = refine(proposal, draws, enrich=index >= 2 and not good)
-        if index >= 1 and (good or (stale >= PATIENCE and best > 1.5 * settings.min_ess_fraction)):
+        if good or (stale >= PATIENCE and best > 1.5 * settings.min_ess_fraction):
             break
     return proposal
 
@@ -104,7 +111,7 @@ def weigh(draws: Draws) -> Particles:
     """Draws as a weighted particle set: the mean of the weights estimates the evidence."""
     log_weight = draws.log_weight
     alive = bool(log_weight.isfinite().any())
-    pareto_k = float(psis(log_weight[:, None]).pareto_k) if alive else math.inf
+    pareto_k = float(pareto_shape(log_weight[:, None])) if alive else math.inf
     return Particles(
         theta=draws.theta,
         log_weight=log_weight,

@@ -16,7 +16,7 @@ from synthstats_lightning.scoring.pilot import Pilot, draw_pilot, find_modes
 from synthstats_lightning.scoring.proposal import Proposal, first_proposal
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.smc import bridge, pool
-from synthstats_lightning.scoring.target import Standardisable, Target, evaluate
+from synthstats_lightning.scoring.target import Standardisable, Target, evaluate, has_funnels
 
 SELECTED_K = 0.4
 """Above this Pareto k, draws that pass the check are those that missed the largest weights, and are biased
@@ -72,7 +72,7 @@ def estimate_posterior(
     """
     if target.dimension == 0:
         return Posterior(without_parameters(target), None, target)
-    if isinstance(target, Standardisable) and target.funnels:
+    if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
     for effort in (1, settings.search_growth):
         prior_draws = math.isqrt(effort) * settings.prior_draws

@@ -17,9 +17,9 @@ from synthstats_lightning.scoring.nearby_folds import within_reach
 from synthstats_lightning.scoring.particles import (
     Particles,
 )
-from synthstats_lightning.scoring.psis import Loo, good_pareto_k, psis_loo
+from synthstats_lightning.scoring.psis import Loo, good_pareto_k, importance_loo, psis_loo
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import Pointwise, Target, pointwise
+from synthstats_lightning.scoring.target import Pointwise, Target, finite_or_minus_infinity, pointwise
 
 FOLD_CHUNK = 16
 """Refits in one batch."""
@@ -57,8 +57,7 @@ def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "par
     """
     if particles.log_proposal is None:
         return particles.log_weight[:, None] - rows.own
-    ratio = rows.others + (particles.log_prior - particles.log_proposal)[:, None]
-    return torch.where(ratio.isfinite(), ratio, -torch.inf)
+    return finite_or_minus_infinity(rows.others + (particles.log_prior - particles.log_proposal)[:, None])
 
 
 def leave_one_out(
@@ -179,9 +178,10 @@ def _refitted(
 
 def _by_reweighting(target: Target, particles: Particles, first_row: int) -> Loo:
     rows = pointwise(target, particles.theta, particles.log_likelihood)
-    ratios = log_fold_ratios(particles, rows)[:, first_row:]
-    # the prior's share of the proposal bounds its weights, so that only annealed draws need smoothing
-    return psis_loo(rows.own[:, first_row:], ratios, smooth=particles.log_proposal is None)
+    own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
+    if particles.log_proposal is None:
+        return psis_loo(own, ratios)
+    return importance_loo(particles.log_weight, own, ratios)
 
 
 def _joined(first: Particles, second: Particles) -> Particles:

@@ -50,8 +50,8 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
     nu = mixture.degrees_of_freedom
     eye = torch.eye(dimension, dtype=theta.dtype).expand_as(mixture.scale_tril)
     whiten = torch.linalg.solve_triangular(mixture.scale_tril, eye, upper=False)
-    standard = torch.einsum("kde,ske->skd", whiten, theta[:, None, :] - mixture.location)
-    distance = standard.square().sum(-1)
+    standard = (theta - mixture.location[:, None, :]) @ whiten.mT
+    distance = standard.square().sum(-1).T
     log_det = mixture.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     constant = (
         math.lgamma(0.5 * (nu + dimension)) - math.lgamma(0.5 * nu) - 0.5 * dimension * math.log(nu * math.pi)
@@ -80,15 +80,35 @@ def sample_mixture(
     """
     nu = mixture.degrees_of_freedom
     dtype = mixture.location.dtype
+    dimension = mixture.location.shape[-1]
     share = mixture.log_share.exp().cumsum(0)
-    points = (torch.arange(count, dtype=dtype) + torch.rand(1, generator=generator, dtype=dtype)) / count
-    component = torch.searchsorted(share / share[-1], points).clamp_max(len(share) - 1)
-    normal = torch.randn(count, mixture.location.shape[-1], generator=generator, dtype=dtype)
-    chi_square = torch.randn(count, nu, generator=generator, dtype=dtype).square().sum(-1)
-    spread = (nu / chi_square).sqrt()[:, None]
-    return mixture.location[component] + spread * torch.einsum(
-        "sde,se->sd", mixture.scale_tril[component], normal
-    )
+    # points (i + offset) / count, so that those below a share can be counted
+    offset = torch.rand(1, generator=generator, dtype=dtype)
+    ends = (count * share / share[-1] - offset).ceil().clamp(0, count).to(torch.int64).tolist()
+    ends[-1] = count
+    normal = torch.randn(count, dimension, generator=generator, dtype=dtype)
+    normal *= (nu / chi_square(nu, count, generator)).sqrt_()[:, None]
+    draws = torch.empty_like(normal)
+    for k, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        torch.addmm(mixture.location[k], normal[start:end], mixture.scale_tril[k].T, out=draws[start:end])
+    return draws
+
+
+def chi_square(nu: int, count: int, generator: torch.Generator) -> Float[Tensor, " draws"]:
+    """Draws of a chi-square distribution, float64: two degrees of freedom for each uniform number.
+
+    Args:
+        nu: Degrees of freedom, a whole number.
+        count: Number of draws.
+        generator: Source of randomness.
+    """
+    product = 1.0 - torch.rand(count, generator=generator, dtype=torch.float64)
+    for _ in range(nu // 2 - 1):
+        product *= 1.0 - torch.rand(count, generator=generator, dtype=torch.float64)
+    draws = -2.0 * product.log_() if nu > 1 else torch.zeros(count, dtype=torch.float64)
+    if nu % 2:
+        draws += torch.randn(count, generator=generator, dtype=torch.float64).square_()
+    return draws
 
 
 def combine(first: StudentMixture, second: StudentMixture, share: float) -> StudentMixture:
@@ -108,7 +128,10 @@ def combine(first: StudentMixture, second: StudentMixture, share: float) -> Stud
 
 
 def refine_mixture(
-    mixture: StudentMixture, theta: Float[Tensor, "particles dim"], log_weight: Float[Tensor, " particles"]
+    mixture: StudentMixture,
+    theta: Float[Tensor, "particles dim"],
+    log_weight: Float[Tensor, " particles"],
+    components: ComponentDensities | None = None,
 ) -> StudentMixture:
     """One importance-weighted EM step (M-PMC; Cappé, Douc, Guillin, Marin and Robert 2008, equations 14-16).
 
@@ -120,24 +143,25 @@ def refine_mixture(
         mixture: The proposal that the draws came from, up to other parts such as the prior.
         theta: Draws.
         log_weight: Their log importance weights, at least one finite.
+        components: The mixture's `component_densities` at the draws, if they are known.
     """
     count, dimension = theta.shape
     nu = mixture.degrees_of_freedom
     log_weight = log_weight - log_weight.logsumexp(0)
     weight = log_weight.clamp_max(-0.5 * math.log(count)).exp()
     weight = weight / weight.sum()
-    log_density, distance = component_densities(mixture, theta)
+    log_density, distance = component_densities(mixture, theta) if components is None else components
     responsibility = weight[:, None] * (log_density + mixture.log_share).softmax(-1)
     mass = responsibility.sum(0)
     effective = mass.square() / responsibility.square().sum(0).clamp_min(torch.finfo(mass.dtype).tiny)
     pull = responsibility * (nu + dimension) / (nu + distance)
     prior_count = 4.0 * dimension
     blend = (effective / (effective + prior_count))[:, None]
-    mean = torch.einsum("sk,sd->kd", pull, theta) / pull.sum(0).clamp_min(1e-300)[:, None]
+    mean = pull.T @ theta / pull.sum(0).clamp_min(1e-300)[:, None]
     location = blend * mean + (1 - blend) * mixture.location
-    offset = theta[:, None, :] - location
-    scatter = torch.einsum("sk,skd,ske->kde", pull, offset, offset) / mass.clamp_min(1e-300)[:, None, None]
-    old = mixture.scale_tril @ mixture.scale_tril.transpose(-1, -2)
+    offset = theta - location[:, None, :]
+    scatter = (pull.T[..., None] * offset).mT @ offset / mass.clamp_min(1e-300)[:, None, None]
+    old = mixture.scale_tril @ mixture.scale_tril.mT
     scale = blend[..., None] * scatter + (1 - blend[..., None]) * old
     scale_tril, info = torch.linalg.cholesky_ex(scale)
     scale_tril = torch.where((info == 0)[:, None, None], scale_tril, mixture.scale_tril)

@@ -19,15 +19,17 @@ from torch import Tensor
 from synthstats_lightning.scoring.given_rows import GivenRows
 from synthstats_lightning.scoring.importance import adapt, draw, refine, weigh
 from synthstats_lightning.scoring.ladder import Search
-from synthstats_lightning.scoring.mixture import combine
+from synthstats_lightning.scoring.mixture import combine, refine_mixture
 from synthstats_lightning.scoring.particles import Particles
 from synthstats_lightning.scoring.proposal import Proposal
 from synthstats_lightning.scoring.psis import good_pareto_k
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import (
-    Standardisable,
     Target,
     evaluate,
+    finite_or_minus_infinity,
+    has_funnels,
+    is_coupled,
     own_densities,
 )
 
@@ -79,7 +81,7 @@ def within_reach(target: Target, particles: Particles) -> bool:
     """
     if particles.log_proposal is not None:
         return True
-    return isinstance(target, Standardisable) and len(target.funnels) > 0
+    return has_funnels(target)
 
 
 def nearby_posterior(
@@ -111,12 +113,19 @@ def nearby_posterior(
     if full is None or not within_reach(target, particles):
         return None
     whole = target
-    if isinstance(target, Standardisable) and target.funnels:
+    if has_funnels(target):
         joint = particles.log_prior + particles.log_likelihood.sum(-1)
         whole = target.standardised(particles.theta[joint.argmax()], given)
     fold = GivenRows(whole, given)
     wide = full._replace(scale_tril=WIDENING * full.scale_tril)
-    proposal = Proposal(combine(full, wide, WIDE_SHARE), search.proposal.prior_fraction)
+    mixture = combine(full, wide, WIDE_SHARE)
+    if whole is target and particles.log_proposal is not None and not is_coupled(target):
+        # too few of the full posterior's draws to stand for this one, but enough to learn from
+        log_weight = particles.log_weight - particles.log_likelihood[:, ~given].sum(1)
+        if bool(log_weight.isfinite().any()):
+            learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight))
+            mixture = combine(learned, mixture, FULL_SHARE)
+    proposal = Proposal(mixture, search.proposal.prior_fraction)
     for attempt in range(settings.importance_attempts):
         deadline.check("refits")
         drawn = draw(fold, proposal, draws, generator)

@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.mixture import (
+    ComponentDensities,
     StudentMixture,
-    mixture_log_prob,
+    component_densities,
     sample_mixture,
 )
 from synthstats_lightning.scoring.optimise import Optimum, distinct
@@ -56,8 +57,22 @@ class Proposal(NamedTuple):
         """Log density, given the log prior density of the same particles."""
         if self.mixture is None:
             return log_prior
-        log_mixture = mixture_log_prob(self.mixture, theta) + math.log1p(-self.prior_fraction)
-        return torch.logaddexp(log_mixture, log_prior + math.log(self.prior_fraction))
+        return self.log_prob_of(component_densities(self.mixture, theta), log_prior)
+
+    def log_prob_of(
+        self, components: ComponentDensities, log_prior: Float[Tensor, " particles"]
+    ) -> Float[Tensor, " particles"]:
+        """Log density, given those of the mixture's components and of the prior.
+
+        Raises:
+            ValueError: If the proposal is the prior alone, which has no components.
+        """
+        if self.mixture is None:
+            raise ValueError("the prior alone has no components")
+        log_mixture = (components.log_density + self.mixture.log_share).logsumexp(-1)
+        return torch.logaddexp(
+            log_mixture + math.log1p(-self.prior_fraction), log_prior + math.log(self.prior_fraction)
+        )
 
     def widened(self, prior_fraction: float, components: int) -> Proposal:
         """The largest components only, and another share of the prior; the prior alone stays as it is."""

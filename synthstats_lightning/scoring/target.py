@@ -149,9 +149,9 @@ def log_likelihood_of(
         theta: Unconstrained parameters.
         given: Which rows count.
     """
-    if isinstance(target, Partial) and target.coupled:
-        return target.log_likelihood_given(theta, given)
     if is_coupled(target):
+        if isinstance(target, Partial):
+            return target.log_likelihood_given(theta, given)
         return target.marginals(theta, given).given
     return target.log_likelihood(theta)[:, given].sum(-1)
 
@@ -165,7 +165,13 @@ def own_densities(
 
 def is_coupled(target: Target) -> TypeGuard[Coupled]:
     """Whether a target's rows depend on each other given the parameters."""
-    return isinstance(target, Coupled) and target.coupled
+    # not isinstance, which looks a protocol's every member up and is asked for each evaluation
+    return bool(getattr(target, "coupled", False))
+
+
+def has_funnels(target: Target) -> TypeGuard[Standardisable]:
+    """Whether there is something in a target to standardise."""
+    return bool(getattr(target, "funnels", ()))
 
 
 def leave_one_out_sums(

@@ -6,6 +6,7 @@ keeps its own time and memory limits, because a graph comes from a program and m
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -113,7 +114,7 @@ class ScoringService:
         score = self.cache.get(key)
         if score is None:
             score = score_graph(
-                model.graph,
+                model,
                 task.covariates,
                 task.response,
                 shown_rows=task.shown_rows,
@@ -216,6 +217,9 @@ def serve(connection: Connection) -> None:
     # not before: a thread is confined only if it comes after
     threading.Thread(target=_end_with_trainer, args=(connection.fileno(),), daemon=True).start()
     service = ScoringService(EngineSettings(**settings["engine"]), settings["cache_entries"])
+    # what has been imported is not searched for garbage again and again
+    gc.collect()
+    gc.freeze()
     connection.send_bytes(b'{"ready":true}')
     while True:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 import time
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import SandboxLimits
+from synthstats_lightning.sandbox.huge_pages import collapse_heap
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
 from synthstats_lightning.sandbox.protocol import (
@@ -25,6 +27,23 @@ from synthstats_lightning.sandbox.protocol import (
 )
 from synthstats_lightning.sandbox.scratch import make_scratch, remove_tree
 from tests.sandbox.conftest import COVARIATES, SCHEMA
+
+
+def test_huge_pages_keep_what_is_in_them() -> None:
+    size = 16 << 20
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        content = np.random.default_rng(0).bytes(size)
+        memory[:] = content
+        before = _huge_kilobytes()
+        made = collapse_heap()
+        # a kernel before 6.1, or one without huge pages, makes none
+        assert made == 0 or _huge_kilobytes() >= before + 2048
+        assert memory[:] == content
+
+
+def _huge_kilobytes() -> int:
+    rollup = Path("/proc/self/smaps_rollup").read_text()
+    return int(rollup.split("AnonHugePages:")[1].split()[0])
 
 
 def test_limits_round_trip_and_refuse() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from scipy import stats
 
 from synthstats_lightning.scoring.mixture import (
     StudentMixture,
+    chi_square,
+    component_densities,
     mixture_log_prob,
     refine_mixture,
     sample_mixture,
@@ -63,3 +66,26 @@ def test_refining_moves_towards_the_target_and_drops_empty_components():
     theta = sample_mixture(far, 2000, generator)
     log_weight = -0.5 * (theta - centre).square().sum(-1) - mixture_log_prob(far, theta)
     assert len(refine_mixture(far, theta, log_weight).location) == 1
+
+
+@pytest.mark.parametrize("nu", [1, 2, 3, 5, 8])
+def test_chi_square_draws(nu):
+    draws = chi_square(nu, 20_000, torch.Generator().manual_seed(nu))
+    assert stats.kstest(draws.numpy(), stats.chi2(nu).cdf).pvalue > 1e-3
+
+
+def test_draws_of_each_component_are_in_proportion_to_its_share():
+    apart = example()._replace(location=torch.tensor([[-1e6, 0.0], [1e6, 0.0]], dtype=torch.float64))
+    for count in (1, 2, 7, 1000):
+        theta = sample_mixture(apart, count, torch.Generator().manual_seed(count))
+        assert theta.shape == (count, 2)
+        assert abs(int((theta[:, 0] < 0).sum()) - 0.3 * count) <= 1
+
+
+def test_refining_with_known_densities_is_the_same():
+    mixture = example()
+    theta = sample_mixture(mixture, 500, torch.Generator().manual_seed(5))
+    log_weight = -theta.square().sum(-1)
+    known = refine_mixture(mixture, theta, log_weight, component_densities(mixture, theta))
+    for ours, plain in zip(known, refine_mixture(mixture, theta, log_weight), strict=True):
+        assert torch.equal(torch.as_tensor(ours), torch.as_tensor(plain))

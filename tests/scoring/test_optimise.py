@@ -33,10 +33,37 @@ def test_derivatives_equal_autograd():
     for index in range(3):
         torch.testing.assert_close(value[index], rosenbrock(theta[index]))
         torch.testing.assert_close(
-            gradient[index], torch.autograd.functional.jacobian(rosenbrock, theta[index])
+            gradient[index], torch.autograd.functional.jacobian(rosenbrock, theta[index]), rtol=1e-6, atol=0
         )
         hessian = torch.autograd.functional.hessian(rosenbrock, theta[index])
         torch.testing.assert_close(precision[index], -hessian, rtol=1e-3, atol=1e-1)
+
+
+@pytest.mark.parametrize("dimension", [1, 4, 8])
+def test_derivatives_by_values_and_by_gradients(dimension):
+    generator = torch.Generator().manual_seed(dimension)
+    root = torch.randn(dimension, dimension, dtype=torch.float64, generator=generator)
+    theta = torch.randn(5, dimension, dtype=torch.float64, generator=generator)
+
+    def density(x):
+        return -((x @ root).square().sum(-1) + 1.0).log() - x.exp().sum(-1)
+
+    found = derivatives(lambda x, group: density(x), theta, torch.arange(5))
+    for index in range(5):
+        gradient = torch.autograd.functional.jacobian(density, theta[index])
+        hessian = torch.autograd.functional.hessian(density, theta[index])
+        torch.testing.assert_close(found.gradient[index], gradient, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(found.precision[index], -hessian, rtol=1e-4, atol=1e-4)
+
+
+def test_the_edge_of_a_support_has_one_sided_derivatives():
+    def density(theta):
+        return torch.where(theta.sum(-1) > 1.0, -torch.inf, theta.sum(-1))
+
+    at_the_edge = torch.tensor([[1.0 - 1e-4, 0.0]], dtype=torch.float64)
+    found = derivatives(lambda x, group: density(x), at_the_edge, torch.arange(1))
+    torch.testing.assert_close(found.gradient, torch.ones(1, 2, dtype=torch.float64))
+    assert found.value.isfinite().all()
 
 
 def test_every_candidate_ascends_even_at_negative_curvature():

@@ -10,6 +10,8 @@ from scipy import stats
 from synthstats_lightning.scoring.psis import (
     fit_generalised_pareto,
     good_pareto_k,
+    importance_loo,
+    pareto_shape,
     psis,
     psis_loo,
     tail_length,
@@ -85,8 +87,38 @@ def test_zero_ratios_and_equal_ratios():
     torch.testing.assert_close(smoothed.log_weight.logsumexp(0), torch.zeros(3, dtype=torch.float64))
 
 
+def test_shapes_alone_are_those_of_smoothing():
+    values = torch.as_tensor(-log_likelihood(2000, 12))
+    values[::2, 0] = -torch.inf
+    values[:, 1] = 3.0
+    torch.testing.assert_close(pareto_shape(values), psis(values).pareto_k, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("impossible", [False, True])
+def test_importance_loo_is_a_plain_weighted_mean_of_each_fold(impossible):
+    generator = torch.Generator().manual_seed(4)
+    density = torch.as_tensor(log_likelihood(1000, 7, seed=2)) - 50.0
+    prior_over_proposal = torch.randn(1000, dtype=torch.float64, generator=generator)
+    if impossible:
+        density[3, 5] = -torch.inf  # one draw allows all rows but this one
+    others = torch.stack([density[:, torch.arange(7) != row].sum(1) for row in range(7)], 1)
+    ratio = others + prior_over_proposal[:, None]
+    loo = importance_loo(density.sum(1) + prior_over_proposal, density, ratio)
+    for row in range(7):
+        weight = np.exp(ratio[:, row].numpy() - float(ratio[:, row].max()))
+        value = np.exp(density[:, row].numpy())
+        mean = np.average(value, weights=weight)
+        weight /= weight.sum()
+        assert loo.pointwise[row].item() == pytest.approx(np.log(mean), abs=1e-10)
+        np.testing.assert_allclose(loo.influence[:, row], weight * (value / mean - 1), atol=1e-12)
+        assert loo.effective_sample_size[row].item() == pytest.approx(1 / (weight**2).sum())
+    np.testing.assert_allclose(loo.pareto_k, psis(ratio).pareto_k)
+
+
 def test_too_few_draws_have_an_infinite_k():
-    assert psis(torch.randn(20, 2, dtype=torch.float64)).pareto_k.isinf().all()
+    few = torch.randn(20, 2, dtype=torch.float64)
+    assert psis(few).pareto_k.isinf().all()
+    assert pareto_shape(few).isinf().all()
 
 
 def test_thresholds():
