@@ -93,17 +93,21 @@ def test_bounded_rows_are_refitted_from_the_proposal_after_annealing():
     target = targets.make(
         [targets.normal_prior(0, 1.0)], lambda t: torch.where(response <= t.exp(), -t, -torch.inf), 5
     )
-    (particles, search, _), generator = fit(target, EngineSettings(min_ess_fraction=0.99))
-    assert particles.estimator == "smc"
-    assert excluding_rows(target, search.pilot).tolist() == [False, False, False, False, True]
-    folds = annealed_folds(
-        target, particles, torch.tensor([4]), search.proposal, SETTINGS, generator, deadline()
-    )
+    found = []
+    for seed in range(4):
+        (particles, search, _), generator = fit(target, EngineSettings(min_ess_fraction=0.99), seed)
+        assert particles.estimator == "smc"
+        assert excluding_rows(target, search.pilot).tolist() == [False, False, False, False, True]
+        folds = annealed_folds(
+            target, particles, torch.tensor([4]), search.proposal, SETTINGS, generator, deadline()
+        )
+        found.append(folds.density[0].item())
     grid = np.linspace(-5, 8, 200_001)
     without = np.where(np.exp(grid) >= 0.9, -0.5 * grid**2 - 4 * grid, -np.inf)
     joint = np.where(np.exp(grid) >= 2.0, -0.5 * grid**2 - 5 * grid, -np.inf)
     exact = np.logaddexp.reduce(joint) - np.logaddexp.reduce(without)
-    assert folds.density[0].item() == pytest.approx(exact, abs=0.3)
+    # each has a standard deviation of 0.2
+    assert np.mean(found) == pytest.approx(exact, abs=0.3)
 
 
 def test_rows_with_a_parameter_of_their_own_are_refitted_without_bias_after_annealing():
