@@ -13,6 +13,16 @@ from synthstats_lightning.objectives.geometric import geometric_constants, neigh
 from synthstats_lightning.objectives.sub_trajectory_balance_kernel import compiled_kernel
 
 
+class _Given(NamedTuple):
+    """What the loss is made of; see `square_sub_trajectory_balance`."""
+
+    tokens: Tensor
+    mask: Tensor
+    flow: Tensor
+    reward: Tensor
+    z: Tensor
+
+
 class _Slopes(NamedTuple):
     """Of the loss, in what it is made of: `[batch, time]` twice, `[batch]` twice; nats."""
 
@@ -39,9 +49,8 @@ class SquareSubTrajectoryBalance(torch.autograd.Function):
         """Loss and residual; keeps the loss's slopes."""
         compiled = mask.device.type == "cpu" and log_z.dtype in (torch.float32, torch.float64)
         form = _by_kernel if compiled else _by_filters
-        loss, residual, slopes = form(
-            token_log_probs, mask, log_flow, log_reward, log_z, decay, weighting == "within"
-        )
+        given = _Given(token_log_probs, mask, log_flow, log_reward, log_z)
+        loss, residual, slopes = form(given, decay, weighting == "within")
         context.save_for_backward(*slopes)
         context.mark_non_differentiable(residual)
         return loss, residual
@@ -54,35 +63,19 @@ class SquareSubTrajectoryBalance(torch.autograd.Function):
         return tokens * grad, None, flow * grad, reward * grad, z * grad, None, None
 
 
-def _by_kernel(
-    token_log_probs: Tensor,
-    mask: Tensor,
-    log_flow: Tensor,
-    log_reward: Tensor,
-    log_z: Tensor,
-    decay: float,
-    within: bool,
-) -> tuple[Tensor, Tensor, _Slopes]:
+def _by_kernel(given: _Given, decay: float, within: bool) -> tuple[Tensor, Tensor, _Slopes]:
     """Loss, residual and slopes on a CPU."""
-    given = (token_log_probs, mask, log_flow, log_reward, log_z)
-    residual = torch.empty_like(log_z)
-    slopes = _Slopes(*(torch.empty_like(given[i]) for i in (0, 2, 3, 4)))
+    residual = torch.empty_like(given.z)
+    slopes = _Slopes(*map(torch.empty_like, (given.tokens, given.flow, given.reward, given.z)))
     loss = compiled_kernel()(
         *(x.numpy() for x in given), decay, within, residual.numpy(), *(x.numpy() for x in slopes)
     )
-    return log_z.new_tensor(loss), residual, slopes
+    return given.z.new_tensor(loss), residual, slopes
 
 
-def _by_filters(
-    token_log_probs: Tensor,
-    mask: Tensor,
-    log_flow: Tensor,
-    log_reward: Tensor,
-    log_z: Tensor,
-    decay: float,
-    within: bool,
-) -> tuple[Tensor, Tensor, _Slopes]:
+def _by_filters(given: _Given, decay: float, within: bool) -> tuple[Tensor, Tensor, _Slopes]:
     """Loss, residual and slopes on any device."""
+    token_log_probs, mask, log_flow, log_reward, log_z = given
     batch, time = mask.shape
     constants = geometric_constants(time + 1, decay, log_flow.dtype, log_flow.device)
     length = mask.sum(1)

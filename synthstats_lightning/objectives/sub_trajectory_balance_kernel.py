@@ -50,11 +50,11 @@ def loss_and_slopes(
         log_z: In nats, `[batch]`.
         decay: λ.
         within: Whether each trajectory's weights sum to 1 / batch, and not those of the batch to 1.
-        residual: Is given each trajectory's residual in nats, `[batch]`.
-        token_slope: Is given the slope in each `token_log_probs`, `[batch, time]`; and so on:
-        flow_slope: `[batch, time]`.
-        reward_slope: `[batch]`.
-        z_slope: `[batch]`.
+        residual: Is filled with each trajectory's residual in nats, `[batch]`.
+        token_slope: Is filled with the loss's slope in `token_log_probs`, `[batch, time]`.
+        flow_slope: In `log_flow`, `[batch, time]`.
+        reward_slope: In `log_reward`, `[batch]`.
+        z_slope: In `log_z`, `[batch]`.
     """
     batch, time = mask.shape
     weight_sum = np.zeros(time + 1)  # Σ_{1 ≤ j ≤ k} λ^j

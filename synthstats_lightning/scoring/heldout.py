@@ -64,8 +64,9 @@ def held_out_density(
 ) -> HeldOut:
     """Log predictive density of each of some rows given all others.
 
-    The proposal of the full posterior, adapted to the posterior without the rows, is tried first; where it
-    fails its check the whole ladder is climbed again.
+    The full posterior's draws are reweighted where that passes the importance sampler's check. Otherwise its
+    proposal is adapted to the posterior without the rows; where that fails, too, the whole ladder is climbed
+    again.
 
     Args:
         target: The model in the coordinates of the particles.
@@ -83,7 +84,8 @@ def held_out_density(
     given[rows] = False
     reweighted = without_rows(target, particles, rows, settings)
     if reweighted is not None:
-        return _average(reweighted, particles.log_likelihood[:, rows])
+        density, mcse = mean_densities(reweighted.log_weight, particles.log_likelihood[:, rows])
+        return HeldOut(density, mcse, reweighted)
     near = nearby_posterior(
         target, particles, search, given, settings.fold_draws, settings, generator, deadline
     )
@@ -93,7 +95,8 @@ def held_out_density(
     else:
         whole, found = near
     with torch.no_grad():
-        return _average(found, conditional_densities(whole, found.theta, given)[:, rows])
+        own = conditional_densities(whole, found.theta, given)[:, rows]
+    return HeldOut(*mean_densities(found.log_weight, own), found)
 
 
 def without_rows(
@@ -126,13 +129,19 @@ def without_rows(
     return found if acceptable(found, settings) else None
 
 
-def _average(particles: Particles, own: Float[Tensor, "particles rows"]) -> HeldOut:
-    """The rows' densities over a posterior."""
-    weight = particles.log_weight.softmax(0)
-    density = (particles.log_weight.log_softmax(0)[:, None] + own).logsumexp(0)
-    # (1 + x) - 1 of the ratio of densities is exact enough for a standard error
-    influence = (weight[:, None] * ((own - density).exp() - 1.0)).nan_to_num(nan=0.0)
-    return HeldOut(density, math.sqrt(float(influence.sum(1).square().sum())), particles)
+def mean_densities(
+    log_weight: Float[Tensor, " particles"], own: Float[Tensor, "particles rows"]
+) -> tuple[Float[Tensor, " rows"], float]:
+    """Log density of each row over a posterior, and the Monte-Carlo standard error of their sum, in nats.
+
+    Args:
+        log_weight: Of the posterior's particles, unnormalised.
+        own: Log density of each row at each particle.
+    """
+    log_weight = log_weight.log_softmax(0)[:, None]
+    density = (log_weight + own).logsumexp(0)
+    influence = (log_weight.exp() * torch.expm1(own - density)).nan_to_num(nan=0.0)
+    return density, math.sqrt(float(influence.sum(1).square().sum()))
 
 
 def conditional_densities(

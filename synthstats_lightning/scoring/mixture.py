@@ -61,11 +61,9 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
     )
 
 
-def mixture_log_prob(
-    mixture: StudentMixture, theta: Float[Tensor, "particles dim"]
-) -> Float[Tensor, " particles"]:
-    """Log density of the mixture."""
-    return (component_densities(mixture, theta).log_density + mixture.log_share).logsumexp(-1)
+def mixture_log_prob(mixture: StudentMixture, components: ComponentDensities) -> Float[Tensor, " particles"]:
+    """Log density of the mixture, from those of its components."""
+    return (components.log_density + mixture.log_share).logsumexp(-1)
 
 
 def sample_mixture(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.given_rows import FirstRows
-from synthstats_lightning.scoring.heldout import conditional_densities
+from synthstats_lightning.scoring.heldout import conditional_densities, mean_densities
 from synthstats_lightning.scoring.ladder import Posterior, estimate_posterior, without_parameters
 from synthstats_lightning.scoring.particles import Particles
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -84,12 +83,7 @@ def predict_rows(found: ObservedPosterior) -> Predicted:
     given = torch.arange(whole.num_observations) < found.posterior.target.num_observations
     with torch.no_grad():
         own = conditional_densities(whole, particles.theta, given)[:, ~given]
-    log_weight = particles.log_weight.log_softmax(0)[:, None]
-    density = (log_weight + own).logsumexp(0)
-    if particles.theta.shape[1] == 0:
-        return Predicted(density, 0.0)
-    influence = (log_weight.exp() * torch.expm1(own - density)).nan_to_num(nan=0.0)
-    return Predicted(density, math.sqrt(float(influence.sum(1).square().sum())))
+    return Predicted(*mean_densities(particles.log_weight, own))
 
 
 def _prior(target: Target, settings: EngineSettings, generator: torch.Generator) -> Posterior:

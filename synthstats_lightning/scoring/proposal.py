@@ -13,6 +13,7 @@ from synthstats_lightning.scoring.mixture import (
     ComponentDensities,
     StudentMixture,
     component_densities,
+    mixture_log_prob,
     sample_mixture,
 )
 from synthstats_lightning.scoring.optimise import Optimum, distinct
@@ -69,10 +70,8 @@ class Proposal(NamedTuple):
         """
         if self.mixture is None:
             raise ValueError("the prior alone has no components")
-        log_mixture = (components.log_density + self.mixture.log_share).logsumexp(-1)
-        return torch.logaddexp(
-            log_mixture + math.log1p(-self.prior_fraction), log_prior + math.log(self.prior_fraction)
-        )
+        log_mixture = mixture_log_prob(self.mixture, components) + math.log1p(-self.prior_fraction)
+        return torch.logaddexp(log_mixture, log_prior + math.log(self.prior_fraction))
 
     def widened(self, prior_fraction: float, components: int) -> Proposal:
         """The largest components only, and another share of the prior; the prior alone stays as it is."""

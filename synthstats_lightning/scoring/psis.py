@@ -62,7 +62,7 @@ def fit_generalised_pareto(
     quartile = excess[int(count / 4 + 0.5) - 1].clamp_min(torch.finfo(excess.dtype).tiny)
     grid = 1 - torch.sqrt(points / (torch.arange(1, points + 1, dtype=excess.dtype) - 0.5))
     theta = grid[:, None] / (3.0 * quartile) + 1 / excess[-1]
-    # not log1p, which takes five times as long: only the mean counts, and that is not small
+    # not log1p, which takes five times as long and is better only where theta * excess is all but 0
     shape = torch.log(1.0 - theta[:, None, :] * excess).mean(1)
     profile = count * (torch.log(-theta / shape) - shape - 1)
     weight = profile.softmax(0)

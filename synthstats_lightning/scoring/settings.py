@@ -44,7 +44,8 @@ class EngineSettings:
         smc_growth: Moves and particles of the second annealing runs over those of the first, which disagree.
         max_evidence_se: Largest accepted standard error of the log evidence, in nats.
         refit_pareto_k: Rows of larger Pareto k, or one above `min(1 - 1/log10 S, 0.7)`, are refitted exactly:
-            beyond 0.55 a row may be half a nat off, and many rows a little and all in one direction.
+            between 0.6 and 0.7 a row of much leverage may be half a nat off, and from 0.55 on many rows are a
+            little, all in one direction.
         refit_se: So are rows of larger Monte-Carlo standard error, in nats, where that of their sum exceeds
             `max_elpd_se`.
         max_elpd_se: Monte-Carlo standard error of elpd, in nats, above which leave-one-out is repeated with

@@ -24,13 +24,14 @@ def exact_heldout(rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("shown", [0, 3])
 def test_every_score_has_its_observations(shown):
-    score = score_graph(line(), COVARIATES, Y, shown_rows=shown)
+    # with the default of 4,000 draws one row's standard deviation over seeds is 0.03
+    settings = EngineSettings(importance_draws=32_000)
+    score = score_graph(line(), COVARIATES, Y, shown_rows=shown, settings=settings)
     assert set(score.diagnostics) == {"evidence", "elpd", "heldout_lpd"}
     steps = [log_marginal(np.arange(row + 1)) for row in range(ROWS)]
     chain = np.diff([0.0, *steps])[shown:]
     np.testing.assert_allclose(score.diagnostics["evidence"].pointwise, chain, atol=0.1)
-    # one row's standard deviation over seeds is 0.03
-    np.testing.assert_allclose(score.diagnostics["elpd"].pointwise, exact_loo()[shown:], atol=0.1)
+    np.testing.assert_allclose(score.diagnostics["elpd"].pointwise, exact_loo()[shown:], atol=0.05)
     rows = held_out_rows(ROWS, shown, 0.2, 0).numpy()
     assert rows.min() >= shown
     np.testing.assert_allclose(score.diagnostics["heldout_lpd"].pointwise, exact_heldout(rows), atol=0.06)

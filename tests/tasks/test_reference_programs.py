@@ -154,12 +154,14 @@ def test_elpd_is_the_exact_one_where_smoothing_fails(scorer, data, program, exac
     assert elpd(scorer, data, program) == pytest.approx(exact(), abs=0.3)
 
 
-@pytest.mark.parametrize("program", ["poisson_cubic", "negative_binomial_cubic"])
-def test_one_row_of_high_pareto_k_moves_the_sum_little(scorer: ProgramScorer, program: str) -> None:
+# ours refits that row: -168.64 for poisson_cubic, with a standard deviation of 0.07 over seeds
+@pytest.mark.parametrize(("program", "bound"), [("poisson_cubic", 0.45), ("negative_binomial_cubic", 0.3)])
+def test_one_row_of_high_pareto_k_moves_the_sum_little(
+    scorer: ProgramScorer, program: str, bound: float
+) -> None:
     row = TABLE["peregrines"][program]
     assert row["high_pareto_k"] == 1
-    # ours is exact in that row: -168.64 for poisson_cubic, with a standard deviation of 0.07 over seeds
-    assert elpd(scorer, "peregrines", program) == pytest.approx(row["elpd"], abs=0.6)
+    assert elpd(scorer, "peregrines", program) == pytest.approx(row["elpd"], abs=bound)
 
 
 # --- declared quantities
