@@ -119,9 +119,9 @@ def _labels(graph: ModelGraph, *, values: bool) -> list[str]:
 
 def _ordered(graph: ModelGraph) -> ModelGraph:
     """The same nodes, numbered and named by a walk from the response that depends on the model only."""
-    ranks = rank_random_nodes(graph)
-    structure = merkle(graph, _labels(graph, values=False), ranks)
-    full = merkle(graph, _labels(graph, values=True), ranks)
+    bare, labels = _labels(graph, values=False), _labels(graph, values=True)
+    ranks = rank_random_nodes(graph, bare, labels)
+    structure, full = merkle(graph, bare, ranks), merkle(graph, labels, ranks)
 
     def key(index: int) -> tuple[int, int, str, str]:
         # random nodes by rank: the definitions of two of them may be equal

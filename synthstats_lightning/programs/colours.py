@@ -65,7 +65,7 @@ def merkle(graph: ModelGraph, labels: list[str], ranks: Mapping[int, int]) -> li
     return hashes
 
 
-def rank_random_nodes(graph: ModelGraph) -> dict[int, int]:
+def rank_random_nodes(graph: ModelGraph, structure: list[str], full: list[str]) -> dict[int, int]:
     """A rank per random node that depends on the model only, not on the order or names of its nodes.
 
     Roles that differ in structure decide first; constants decide among nodes of equal structural role; a
@@ -73,23 +73,21 @@ def rank_random_nodes(graph: ModelGraph) -> dict[int, int]:
 
     Args:
         graph: A simplified graph (`programs.simplify`).
+        structure: A label per node, from `node_label` without `values`.
+        full: The same with `values`.
 
     Returns:
         Random node index to rank 0, 1, ...; all distinct.
     """
     random = [index for index, node in enumerate(graph.nodes) if node.op == "random"]
     ranks = dict.fromkeys(random, 0)
-    for values in (False, True):
-        labels = [
-            node_label(*parts, values=values)
-            for parts in zip(graph.nodes, graph.shapes, graph.dtypes, strict=True)
-        ]
+    for labels in (structure, full):
         ranks = _refine(graph, labels, ranks)
     while len(set(ranks.values())) < len(random):
         members = sorted(random, key=ranks.__getitem__)
         chosen = next(a for a, b in pairwise(members) if ranks[a] == ranks[b])
         split = {index: (rank, 0 if index == chosen else 1) for index, rank in ranks.items()}
-        ranks = _refine(graph, labels, _compress(split))
+        ranks = _refine(graph, full, _compress(split))
     return ranks
 
 

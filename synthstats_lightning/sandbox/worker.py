@@ -139,11 +139,20 @@ def _warm_up() -> dict[str, object]:
         # what is not installed no program can import
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    from synthstats_lightning.sandbox import huge_pages, interpreted, pathless, pymc_adapter, stubs, warm
+    from synthstats_lightning.sandbox import (
+        huge_pages,
+        interpreted,
+        op_sources,
+        pathless,
+        pymc_adapter,
+        stubs,
+        warm,
+    )
 
     stubs.install()
     pathless.install()
     interpreted.install()
+    op_sources.install()
     warm.build_programs()
     gc.collect()
     gc.freeze()

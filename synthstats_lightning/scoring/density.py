@@ -97,7 +97,8 @@ class Density:
 
     @cached_property
     def _prior_terms(self) -> dict[int, Term]:
-        return ancestral.prior_terms(self._compiled)
+        with torch.inference_mode(False):
+            return ancestral.prior_terms(self._compiled)
 
     def log_prior(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
         """Log prior density of unconstrained parameters, in nats.

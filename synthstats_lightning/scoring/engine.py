@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 from collections.abc import Mapping
@@ -26,9 +27,10 @@ from synthstats_lightning.scoring.diagnostics import (
 from synthstats_lightning.scoring.honesty import check_probability
 from synthstats_lightning.scoring.ladder import estimate_posterior
 from synthstats_lightning.scoring.observed_rows import observed_posterior
+from synthstats_lightning.scoring.optimise import FEW_DIMENSIONS
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import RowSubset, Target
+from synthstats_lightning.scoring.target import GradientNeeded, RowSubset, Target, has_funnels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -128,6 +130,16 @@ def score_target(
     Raises:
         ProgramFailure: `SCORER_LIMIT` or `NON_FINITE`, naming the estimator.
     """
+    if target.dimension <= FEW_DIMENSIONS and not has_funnels(target):
+        # these seldom need a gradient, and without autograd's bookkeeping an operation takes less time
+        with contextlib.suppress(GradientNeeded), torch.inference_mode():
+            return _score_target(target, seed, shown_rows, held_out, settings, deadline)
+    return _score_target(target, seed, shown_rows, held_out, settings, deadline)
+
+
+def _score_target(
+    target: Target, seed: int, shown_rows: int, held_out: int, settings: EngineSettings, deadline: Deadline
+) -> Score:
     generator = torch.Generator().manual_seed(seed)
     observed = observed_posterior(target, held_out, settings, generator, deadline)
     posterior = observed.posterior

@@ -141,6 +141,7 @@ class _Stencil(NamedTuple):
 
 
 @lru_cache(maxsize=FEW_DIMENSIONS)
+@torch.inference_mode(False)
 def _stencil(dimension: int) -> _Stencil:
     axes = torch.eye(dimension, dtype=torch.float64)
     first, second = torch.triu_indices(dimension, dimension, 1)

@@ -216,6 +216,10 @@ def evaluate(target: Target, theta: Float[Tensor, "particles dim"]) -> Evaluatio
     return Evaluation(finite_or_minus_infinity(log_prior), finite_or_minus_infinity(log_likelihood))
 
 
+class GradientNeeded(Exception):
+    """A gradient is needed, and `torch.inference_mode` is on."""
+
+
 def value_and_gradient(
     function: Callable[[Float[Tensor, "*batch dim"]], Float[Tensor, "*batch"]],
     theta: Float[Tensor, "*batch dim"],
@@ -225,7 +229,12 @@ def value_and_gradient(
     Args:
         function: Acts on each batch element separately, so that the sum's gradient is every element's.
         theta: Where to evaluate.
+
+    Raises:
+        GradientNeeded: In inference mode, in which gradients are silently 0.
     """
+    if torch.is_inference_mode_enabled():
+        raise GradientNeeded
     leaf = theta.detach().requires_grad_(True)
     with torch.enable_grad():
         value = function(leaf)

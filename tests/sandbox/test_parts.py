@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytensor.link.c.op import ExternalCOp
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.sandbox import SandboxLimits
+from synthstats_lightning.sandbox import SandboxLimits, op_sources
 from synthstats_lightning.sandbox.huge_pages import collapse_heap
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
@@ -44,6 +45,31 @@ def test_huge_pages_keep_what_is_in_them() -> None:
 def _huge_kilobytes() -> int:
     rollup = Path("/proc/self/smaps_rollup").read_text()
     return int(rollup.split("AnonHugePages:")[1].split()[0])
+
+
+def test_sources_of_ops_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class External(ExternalCOp):
+        def perform(self, *arguments: object) -> None:
+            raise NotImplementedError
+
+    class Other(External):
+        pass
+
+    first, second = tmp_path / "first.c", tmp_path / "second.c"
+    first.write_text("#section support_code\nint a;\n#section code\na = 1;\n")
+    second.write_text("#section code\nb = 2;\n")
+    made = [(External, [first]), (External, [first, second]), (External, [second]), (Other, [second])]
+    plain = [kind([str(file) for file in files]) for kind, files in made]
+    monkeypatch.setattr(ExternalCOp, "load_c_code", ExternalCOp.load_c_code)  # undone after the test
+    op_sources.install()
+    for kind, files in made:
+        kind(list(map(str, files))).code_sections.clear()
+    first.unlink()
+    second.unlink()
+    for known, (kind, files) in zip(plain, made, strict=True):
+        again = kind([str(file) for file in files])
+        assert again.code_sections == known.code_sections != {}
+        assert again.func_codes == known.func_codes
 
 
 def test_limits_round_trip_and_refuse() -> None:

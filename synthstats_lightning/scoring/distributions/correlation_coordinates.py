@@ -46,6 +46,7 @@ def correlations_inverse(value: Float[Tensor, "*batch entries"]) -> Float[Tensor
 
 
 @cache
+@torch.inference_mode(False)
 def _spiral(n: int) -> Tensor:
     """Places of the entries below the diagonal of `n` rows, as `[n (n - 1) / 2, 2]`, in PyMC's order.
 

@@ -86,6 +86,7 @@ _PLACES, _LOG_WEIGHTS = _nodes()
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(False)
 def _paths(count: int) -> Tensor:
     """Squares of standard normal variables for several missing entries `[count, replicates]`: fixed points.
 
