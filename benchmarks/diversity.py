@@ -63,7 +63,7 @@ REWARD = Reward(beta=1.0, prior_weight=1.0, floor=-5.0, log_reward_failure=-8.0)
 NEAR = Regression("huber", 5.0)
 OBJECTIVES: dict[str, Callable[[], Objective]] = {
     "TB": functools.partial(TrajectoryBalance, regression=NEAR),
-    "SubTB": functools.partial(SubTrajectoryBalance, regression=NEAR),
+    "SubTB": functools.partial(SubTrajectoryBalance, 1.0, regression=NEAR, relative_to_policy=True),
     "VarGrad": functools.partial(LogVariance, NEAR),
     "GRPO": GRPO,
     "GSPO": GSPO,

@@ -50,7 +50,8 @@ def objective_named(name: str) -> Objective:
     made: dict[str, Objective] = {
         "TB": TrajectoryBalance(regression=NEAR),
         "VarGrad": LogVariance(NEAR),
-        "SubTB": SubTrajectoryBalance(regression=NEAR),
+        "SubTB": SubTrajectoryBalance(1.0, regression=NEAR, relative_to_policy=True),
+        "SubTB from log Z": SubTrajectoryBalance(1.0, regression=NEAR),
         # what is not known is known to fail: nothing to absorb
         "RapTB": RapTB(absorption_decay=1e-6, prefix_score=REWARD.log_reward_failure, regression=NEAR),
         "GRPO": GRPO(),

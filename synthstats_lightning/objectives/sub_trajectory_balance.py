@@ -109,7 +109,12 @@ def forward_looking_flow(
 
 
 class SubTrajectoryBalance(Objective):
-    """SubTB(λ) with a learned flow head, forward-looking if asked for.
+    """SubTB(λ) with a learned flow head, forward-looking or relative to the policy if asked for.
+
+    Relative to the policy, log F(s) = log Z + log π(s) + head(s), without gradient through π(s), the
+    probability of writing the prefix. A balanced policy sends Z π(s) through each prefix, so the head has
+    nothing to say at the optimum, and where it does not know yet, windows that end before the program does
+    hold nothing back. A flow measured from log Z alone has to be learned before the policy can move.
 
     Args:
         decay: λ in `(0, 1]`: weight of a window relative to one that is a token shorter.
@@ -119,9 +124,12 @@ class SubTrajectoryBalance(Objective):
             known at every prefix; 0 for a flow head on its own. The reward's `prior_weight` is the best
             choice; it costs a pass of the reference policy a step.
         regression: Loss of the residuals; anything but the square holds `[batch, time, time]` at once.
+        relative_to_policy: Whether flows are the head's corrections of what the policy sends through each
+            prefix; fewer steps, see above.
 
     Raises:
-        ValueError: If `decay` or `weighting` is not allowed.
+        ValueError: If `decay` or `weighting` is not allowed, or flows are to be both forward-looking and
+            relative to the policy.
     """
 
     def __init__(
@@ -130,19 +138,29 @@ class SubTrajectoryBalance(Objective):
         weighting: Weighting = "within",
         forward_looking_weight: float = 0.0,
         regression: Regression | None = None,
+        relative_to_policy: bool = False,
     ) -> None:
         super().__init__()
         check_windows(decay, weighting)
+        if relative_to_policy and forward_looking_weight:
+            raise ValueError(
+                "forward_looking_weight must be 0 where relative_to_policy is true,"
+                f" got {forward_looking_weight}"
+            )
         self.decay = decay
         self.weighting: Weighting = weighting
         self.forward_looking_weight = forward_looking_weight
         self.regression = regression
+        self.relative_to_policy = relative_to_policy
         self.needs = frozenset({"token_log_probs", "mask", "log_flow"})
         if forward_looking_weight:
             self.needs |= {"reference_token_log_probs"}
 
     def log_flow(self, inputs: ObjectiveInputs) -> Float[Tensor, "batch time"]:
         """Log flow before each token: the head's, with what is known added if asked for."""
+        if self.relative_to_policy:
+            written = inputs["token_log_probs"].detach()
+            return forward_looking_flow(inputs["log_flow"], written, inputs["mask"], 1.0)
         if not self.forward_looking_weight:
             return inputs["log_flow"]
         return forward_looking_flow(

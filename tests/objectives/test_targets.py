@@ -77,10 +77,12 @@ CASES = {
     "SubTB length": (SubTrajectoryBalance(1.0, "length"), plain),
     "SubTB huber": (SubTrajectoryBalance(0.9, regression=Regression("huber", 3.0)), plain),
     "SubTB forward-looking": (SubTrajectoryBalance(forward_looking_weight=1.0), plain),
+    "SubTB relative": (SubTrajectoryBalance(1.0, relative_to_policy=True), plain),
     "modified SubTB": (ModifiedSubTrajectoryBalance(rewards="given"), plain),
     "modified SubTB batch": (ModifiedSubTrajectoryBalance(0.9, "batch", "given"), plain),
     "DB": (DetailedBalance(), plain),
     "DB forward-looking": (DetailedBalance("within", forward_looking_weight=0.5), plain),
+    "DB relative": (DetailedBalance(relative_to_policy=True), plain),
     "AB-SubTB": (ActionSubTrajectoryBalance(), plain),
     "FlowRL": (FlowRL(), with_reference),
     "FlowRL normalised": (FlowRL(normalise_length=True), length_normalised),
@@ -110,6 +112,10 @@ def loss_at(
     if weight := getattr(objective, "forward_looking_weight", 0.0):
         # what the head is to say is what is left of the flow
         log_flow = log_flow - weight * prefix_reference(reference)
+    if getattr(objective, "relative_to_policy", False):
+        # at the optimum the policy sends Z π(prefix) through each prefix
+        log_flow = log_flow - prefix_reference(policy).detach()
+        assert torch.allclose(log_flow, log_flow[:, :1])
     log_flow.requires_grad_()
     exact = log_target.logsumexp(1)
     if isinstance(objective, FlowRL) and objective.normalise_length:

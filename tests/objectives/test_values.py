@@ -213,6 +213,8 @@ def test_missing_inputs_and_wrong_settings_are_named():
         SubTrajectoryBalance()(torch.zeros(1), torch.zeros(1), torch.zeros(1), mask=MASK)
     with pytest.raises(ValueError, match=r"decay must be in \(0, 1\], got 1.5"):
         SubTrajectoryBalance(decay=1.5)
+    with pytest.raises(ValueError, match=r"forward_looking_weight must be 0 .* got 0.5"):
+        SubTrajectoryBalance(forward_looking_weight=0.5, relative_to_policy=True)
     with pytest.raises(ValueError, match="give huber_delta or regression, not both"):
         TrajectoryBalance(1.0, Regression())
     with pytest.raises(ValueError, match="beta must be positive and finite, got 0"):
