@@ -10,6 +10,7 @@ ends and goes on from its newest checkpoint. Memory is that of all processes tog
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import json
 import os
@@ -34,11 +35,14 @@ from soak_watch import MemoryWatch, descendants, open_descriptors, scratch_files
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule, Reward
 from synthstats_lightning.callbacks import TrainingMetrics
 from synthstats_lightning.checkpoints import DurableCheckpointIO, newest_checkpoint
+from synthstats_lightning.objectives import Regression, TrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.sandbox import SandboxLimits
 
 CASES = Path(__file__).resolve().parent / "sandbox_cases.json"
 LEGS = 3
+RATE, RATE_MINUTES = 1e-3, 0.02
+"""Largest learning rate, and rate times minutes: a long run learns slowly, so that it learns to its end."""
 TARGETS = {
     "memory_growth": "<= 0.05",
     "leaked_processes": "== 0",
@@ -90,7 +94,9 @@ class Leg(Callback):
         self.killer.aim(None)
 
 
-def fit(folder: Path, leg: Leg, hostile: HostilePrograms, max_records: int) -> tuple[ProgramScoring, int]:
+def fit(
+    folder: Path, leg: Leg, hostile: HostilePrograms, max_records: int, rate: float
+) -> tuple[ProgramScoring, int]:
     """Trains for one leg, from the newest checkpoint if there is one.
 
     Returns:
@@ -130,12 +136,13 @@ def fit(folder: Path, leg: Leg, hostile: HostilePrograms, max_records: int) -> t
     )
     module = GFlowNetModule(
         lora=LoraSettings(rank=16, alpha=32.0),
-        optimizer=torch.optim.AdamW,
-        log_z_lr=0.5,
+        objective=TrajectoryBalance(regression=Regression("huber", 5.0)),
+        optimizer=functools.partial(torch.optim.AdamW, lr=rate, weight_decay=0.0),
+        log_z_lr=0.1,
         sampling=SamplingSettings(max_new_tokens=120),
     )
     newest = newest_checkpoint([folder / "checkpoints"])
-    data = ReplayDataModule(batch_size=32, steps_per_epoch=100, capacity=4 * max_records)
+    data = ReplayDataModule(batch_size=32, steps_per_epoch=100, capacity=4 * max_records, replay_fraction=0.3)
     trainer.fit(module, data, ckpt_path=newest, weights_only=True)
     return scoring, trainer.global_step
 
@@ -160,12 +167,14 @@ def soak(minutes: float, console: Console) -> dict[str, Any]:
         for number in range(LEGS):
             # what starting cost the earlier legs is not taken from the later ones
             left = 60 * minutes - (time.monotonic() - began)
-            scoring, step = fit(folder, Leg(left / (LEGS - number), watch, killer, rewards), hostile, 4000)
+            leg = Leg(left / (LEGS - number), watch, killer, rewards)
+            scoring, step = fit(folder, leg, hostile, 4000, min(RATE, RATE_MINUTES / minutes))
             steps.append(step)
             # those of the earlier legs came with the checkpoint
             failures = Counter({str(name): count for name, count in scoring.failures.items()})
             console.print(
-                f"leg {number + 1}: step {step}, {killer.kills} workers killed, log rewards {rewards[-1:]}"
+                f"leg {number + 1}: step {step}, {killer.kills} workers killed, log rewards by tenths"
+                f" {[round(float(np.mean(part)), 1) for part in np.array_split(rewards, 10) if len(part)]}"
             )
             del scoring
             gc.collect()
