@@ -142,6 +142,7 @@ def train(task: Task, objective: str, calls: int, fresh: int, num_workers: int |
         optimizer=functools.partial(torch.optim.AdamW, lr=1.5e-3, weight_decay=0.0),
         lr_scheduler=functools.partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=EVERY * rounds),
         log_z_lr=0.5,
+        flow_lr=1e-2,
         sampling=SamplingSettings(max_new_tokens=TOKENS),
         seed=0,
     )

@@ -75,7 +75,8 @@ class GFlowNetModule(LightningModule):
         log_z_lr: Learning rate of log Z, usually a hundred times the policy's or more.
         log_z_init: First value of log Z, in nats; `None` takes the log-variance estimate of the first batch.
         log_z_form: `"task"`: a number a task; `"scalar"`: one number; `"prompt"`: a function of the prompt.
-        flow_lr: Learning rate of the flow head of objectives that have one.
+        flow_lr: Learning rate of the flow head of objectives that have one; several times the policy's for
+            flows relative to the policy.
         flow_width: Units of the flow head's hidden layer.
         sampling: Of validation, test and prediction; its `min_new_tokens` is that of all samples and losses.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.

@@ -128,16 +128,12 @@ class _Stencil(NamedTuple):
     Attributes:
         offset: In steps: none, one ahead and one back along each axis, then both along each pair of axes
             `[points, dim]`.
-        first: First axis of each pair `[pairs]`.
-        second: Second axis of each pair `[pairs]`.
-        entry: Which of the `dim` second and `pairs` mixed derivatives each entry of the Hessian is
-            `[dim * dim]`.
+        weights: Of the values in the derivatives, in steps: the gradient, then the negative Hessian row by
+            row `[points, dim + dim * dim]`.
     """
 
     offset: Float[Tensor, "points dim"]
-    first: Int[Tensor, " pairs"]
-    second: Int[Tensor, " pairs"]
-    entry: Int[Tensor, " dim_squared"]
+    weights: Float[Tensor, "points derivatives"]
 
 
 @lru_cache(maxsize=FEW_DIMENSIONS)
@@ -146,28 +142,36 @@ def _stencil(dimension: int) -> _Stencil:
     axes = torch.eye(dimension, dtype=torch.float64)
     first, second = torch.triu_indices(dimension, dimension, 1)
     pairs = axes[first] + axes[second]
-    entry = torch.diag(torch.arange(dimension))
-    mixed = dimension + torch.arange(len(first))
-    entry[first, second] = mixed
-    entry[second, first] = mixed
     offset = torch.cat([torch.zeros(1, dimension, dtype=torch.float64), axes, -axes, pairs, -pairs])
-    return _Stencil(offset, first, second, entry.flatten())
+    ahead, back = 1 + torch.arange(dimension), 1 + dimension + torch.arange(dimension)
+    points = len(offset)
+    gradient = torch.zeros(points, dimension, dtype=torch.float64)
+    gradient[ahead, ahead - 1], gradient[back, ahead - 1] = 0.5, -0.5
+    twice = torch.zeros(points, dimension, dtype=torch.float64)
+    twice[ahead, ahead - 1] = twice[back, ahead - 1] = 1.0
+    twice[0] = -2.0
+    hessian = torch.zeros(points, dimension, dimension, dtype=torch.float64)
+    hessian[:, ahead - 1, ahead - 1] = twice
+    both = torch.zeros(points, len(first), dtype=torch.float64)
+    pair = torch.arange(len(first))
+    both[1 + 2 * dimension + pair, pair] = both[1 + 2 * dimension + len(first) + pair, pair] = 1.0
+    both[0] = -2.0
+    hessian[:, first, second] = hessian[:, second, first] = 0.5 * (both - twice[:, first] - twice[:, second])
+    return _Stencil(offset, torch.cat([gradient, -hessian.flatten(1)], 1))
 
 
 def _by_values(log_density: GroupedDensity, theta: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """By central differences of values: more points than by gradients, but no pass backwards."""
-    dimension = theta.shape[-1]
+    groups, dimension = theta.shape
     stencil = _stencil(dimension)
     step = SECOND_DIFFERENCE * theta.abs().clamp_min(1.0)
     with torch.no_grad():
         found = log_density(theta[:, None, :] + stencil.offset * step[:, None, :], group)
-    pairs = len(stencil.first)
-    value, ahead, back, both, neither = torch.split(found, [1, dimension, dimension, pairs, pairs], 1)
-    twice = ahead + back - 2.0 * value
-    mixed = 0.5 * (both + neither - 2.0 * value - twice[:, stencil.first] - twice[:, stencil.second])
-    second = torch.cat([twice / step.square(), mixed / (step[:, stencil.first] * step[:, stencil.second])], 1)
-    precision = -second[:, stencil.entry].reshape(-1, dimension, dimension)
-    return value[:, 0], (ahead - back) / (2.0 * step), precision
+    # only differences from the first value matter, and small numbers lose less
+    found_derivatives = (found - found[:, :1]) @ stencil.weights
+    gradient = found_derivatives[:, :dimension] / step
+    precision = found_derivatives[:, dimension:].view(groups, dimension, dimension)
+    return found[:, 0], gradient, precision / (step[:, :, None] * step[:, None, :])
 
 
 def candidate_steps(
