@@ -115,8 +115,8 @@ class SubTrajectoryBalance(Objective):
     probability of writing the prefix. A balanced policy sends Z π(s) through each prefix, so the head has
     nothing to say at the optimum, and where it does not know yet, windows that end before the program does
     hold nothing back. A flow measured from log Z alone has to be learned before the policy can move. The head
-    has to learn faster than the policy, though, which follows it between the ends of programs: at less than
-    the adapter's learning rate (`flow_lr`) runs were lost to it, at seven times that none was.
+    has to learn faster than the policy, though, which follows it between the ends of programs: with two
+    thirds of the adapter's learning rate (`flow_lr`) runs were lost, with four and seven times it none was.
 
     Args:
         decay: λ in `(0, 1]`: weight of a window relative to one that is a token shorter.
