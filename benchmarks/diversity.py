@@ -220,10 +220,10 @@ def held_out(records: list[ProgramRecord], task: Task, scorer: ProgramScorer) ->
     return float(stacked.sum()), float(rows[0].sum())
 
 
-def figures(arguments: argparse.Namespace) -> dict[str, dict[str, dict[str, float]]]:
+def figures(arguments: argparse.Namespace) -> dict[str, dict[str, dict[str, float | None]]]:
     """Every figure, by task and objective."""
     tasks = {name: task for name, task in whole_tasks().items() if name in arguments.tasks}
-    result: dict[str, dict[str, dict[str, float]]] = {}
+    result: dict[str, dict[str, dict[str, float | None]]] = {}
     for name, task in tasks.items():
         found = {}
         for objective in arguments.objectives:
@@ -243,16 +243,17 @@ def figures(arguments: argparse.Namespace) -> dict[str, dict[str, dict[str, floa
     return result
 
 
-def summary(found: Found, best: float, task: Task, scorer: ProgramScorer) -> dict[str, float]:
-    """One objective's figures."""
+def summary(found: Found, best: float, task: Task, scorer: ProgramScorer) -> dict[str, float | None]:
+    """One objective's figures; `None` for what a policy has none of whose fresh programs all fail."""
     good = best_by_structure(found.fresh, best - GOOD)
     # an objective that has no good structure still predicts, with the best that it writes
     stacked = (good or best_by_structure(found.fresh, -np.inf))[: MAX_STACKED if good else 1]
-    together, single = held_out(stacked, task, scorer)
+    together, single = held_out(stacked, task, scorer) if stacked else (None, None)
     scored = [evidence_of(record) for record in found.fresh if record.score.scored]
     elpds = [record.score.elpd for record in found.all if record.score.elpd is not None]
     training = sum(record.count for record in found.all[: len(found.all) - len(found.fresh)])
-    values = (max(elpds), float(np.mean(scored)), len(good), together, single, training + len(found.fresh))
+    mean = float(np.mean(scored)) if scored else None
+    values = (max(elpds), mean, len(good), together, single, training + len(found.fresh))
     return dict(zip(KEYS, values, strict=True))
 
 

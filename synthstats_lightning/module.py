@@ -9,7 +9,6 @@ from typing import Any, Literal
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from synthstats_lightning.datamodule import PromptBatch
@@ -53,11 +52,6 @@ PROGRAMS = "programs"
 EVALUATION_STREAM = 2**40
 """Evaluation draws from streams that training never reaches, the same ones every time."""
 PREDICTION_STREAM = 2**41
-FLOW_SPEED = 2.0
-"""A run is warned if flows relative to the policy learn at less than this many times its learning rate.
-
-Four and seven times held, two thirds did not.
-"""
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 
 
@@ -81,8 +75,7 @@ class GFlowNetModule(LightningModule):
         log_z_lr: Learning rate of log Z, usually a hundred times the policy's or more.
         log_z_init: First value of log Z, in nats; `None` takes the log-variance estimate of the first batch.
         log_z_form: `"task"`: a number a task; `"scalar"`: one number; `"prompt"`: a function of the prompt.
-        flow_lr: Learning rate of the flow head of objectives that have one; several times the policy's for
-            flows relative to the policy.
+        flow_lr: Learning rate of the flow head of objectives that have one.
         flow_width: Units of the flow head's hidden layer.
         sampling: Of validation, test and prediction; its `min_new_tokens` is that of all samples and losses.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.
@@ -208,19 +201,10 @@ class GFlowNetModule(LightningModule):
         log_z = list(self.log_z.parameters())
         groups.append({"params": log_z, "name": "log_z", "lr": self.log_z_lr, "weight_decay": 0.0})
         optimizer = self.optimizer(groups)
-        self._warn_of_slow_flows(optimizer.param_groups)
         if self.lr_scheduler is None:
             return optimizer
         scheduler = self.lr_scheduler(optimizer)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
-
-    def _warn_of_slow_flows(self, groups: list[dict[str, Any]]) -> None:
-        rate = next(group["lr"] for group in groups if group["name"] == "adapter")
-        if getattr(self.objective, "relative_to_policy", False) and self.flow_lr < FLOW_SPEED * rate:
-            rank_zero_warn(
-                f"flow_lr is {self.flow_lr:g}, less than {FLOW_SPEED:g} times the adapter's learning rate"
-                f" {rate:g}: with relative_to_policy the policy may run away from flows that learn so slowly"
-            )
 
     def setup(self, stage: str) -> None:
         """Refuses strategies that shard the policy.

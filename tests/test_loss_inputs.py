@@ -1,7 +1,5 @@
 """What objectives ask for is what the module computes, once and no more."""
 
-import functools
-
 import pytest
 import torch
 
@@ -119,15 +117,6 @@ def test_every_parameter_has_a_gradient_and_log_z_its_own_group(objective: Objec
     assert torch.allclose(module.log_z.per_task(), expected, atol=1e-2)
     if not objective.learns_log_z:
         assert all((p.grad == 0).all() for p in groups["log_z"]["params"])
-
-
-def test_flows_that_learn_too_slowly_for_the_policy_are_named():
-    objective = SubTrajectoryBalance(relative_to_policy=True)
-    optimizer = functools.partial(torch.optim.AdamW, lr=2e-3)
-    with pytest.warns(UserWarning, match=r"flow_lr is 0\.003, less than 2 times .* learning rate 0\.002"):
-        made(objective=objective, optimizer=optimizer, flow_lr=0.003).configure_optimizers()
-    made(objective=objective, optimizer=optimizer, flow_lr=0.004).configure_optimizers()
-    made(objective=SubTrajectoryBalance(), optimizer=optimizer, flow_lr=0.003).configure_optimizers()
 
 
 def test_log_z_follows_the_estimate_where_the_objective_learns_none():

@@ -27,6 +27,7 @@ from synthstats_lightning.objectives.relative_trajectory_balance import (
 from synthstats_lightning.objectives.rloo import RLOO, rloo_loss
 from synthstats_lightning.objectives.sub_trajectory_balance import (
     SubTrajectoryBalance,
+    ending_window_loss,
     forward_looking_flow,
     sub_trajectory_balance_loss,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "action_potentials",
     "best_of_n",
     "detailed_balance_loss",
+    "ending_window_loss",
     "flow_rl_loss",
     "forward_looking_flow",
     "grpo_loss",

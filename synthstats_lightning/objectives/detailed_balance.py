@@ -57,11 +57,9 @@ class DetailedBalance(SubTrajectoryBalance):
         weighting: `"batch"`: every token counts the same; `"within"`: every program does.
         forward_looking_weight: See `SubTrajectoryBalance`.
         regression: Loss of the residuals; the square by default.
-        relative_to_policy: See `SubTrajectoryBalance`.
 
     Raises:
-        ValueError: If `weighting` is not allowed, or flows are to be both forward-looking and relative to
-            the policy.
+        ValueError: If `weighting` is not allowed.
     """
 
     def __init__(
@@ -69,11 +67,10 @@ class DetailedBalance(SubTrajectoryBalance):
         weighting: Literal["batch", "within"] = "batch",
         forward_looking_weight: float = 0.0,
         regression: Regression | None = None,
-        relative_to_policy: bool = False,
     ) -> None:
         if weighting not in ("batch", "within"):
             raise ValueError(f"weighting must be 'batch' or 'within', got {weighting!r}")
-        super().__init__(1.0, weighting, forward_looking_weight, regression, relative_to_policy)
+        super().__init__(1.0, weighting, forward_looking_weight, regression)
         self.token_weighting: Literal["batch", "within"] = weighting
 
     def compute(

@@ -108,15 +108,45 @@ def forward_looking_flow(
     return log_flow + weight * torch.nn.functional.pad(known[:, :-1], (1, 0))
 
 
+def ending_window_loss(
+    token_log_probs: Float[Tensor, "batch time"],
+    mask: Bool[Tensor, "batch time"],
+    log_flow: Float[Tensor, "batch time"],
+    log_reward: Float[Tensor, " batch"],
+    log_z: Float[Tensor, " batch"],
+    decay: float = 1.0,
+    regression: Regression = SQUARE,
+) -> Float[Tensor, ""]:
+    """The part of SubTB(λ) whose windows reach the end of the program, weighted within each trajectory.
+
+    Args:
+        token_log_probs: log π of each token, in nats.
+        mask: True on program tokens, which are at the front.
+        log_flow: Log flow of the prefix before each token, in nats; that of the empty prefix is not read.
+        log_reward: log R of each program, in nats.
+        log_z: log Z of each program's task, in nats.
+        decay: λ in `(0, 1]`; the weights of a program's windows sum to 1.
+        regression: Loss of the residuals.
+    """
+    potential = flow_potentials(token_log_probs, mask, log_flow, log_reward, log_z)
+    end = mask.sum(1, keepdim=True)
+    length = end - torch.arange(potential.shape[1], device=potential.device)
+    counted = length > 0
+    weight = torch.where(counted, decay ** length.clamp(min=0).double(), 0.0)
+    weight = weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
+    residual = torch.where(counted, potential - potential.gather(1, end), 0.0)
+    return (regression(residual) * weight).sum(1).mean().to(log_reward.dtype)
+
+
 class SubTrajectoryBalance(Objective):
     """SubTB(λ) with a learned flow head, forward-looking or relative to the policy if asked for.
 
     Relative to the policy, log F(s) = log Z + log π(s) + head(s), without gradient through π(s), the
     probability of writing the prefix. A balanced policy sends Z π(s) through each prefix, so the head has
-    nothing to say at the optimum, and where it does not know yet, windows that end before the program does
-    hold nothing back. A flow measured from log Z alone has to be learned before the policy can move. The head
-    has to learn faster than the policy, though, which follows it between the ends of programs: with two
-    thirds of the adapter's learning rate (`flow_lr`) runs were lost, with four and seven times it none was.
+    nothing to say at the optimum, and does not have to learn first what the policy knows; flows measured from
+    log Z alone take many more steps. The residual of a window that ends before the program does is then a
+    difference of the head's values and says nothing of the policy: from those the head learns alone, and the
+    policy from the windows that reach the end.
 
     Args:
         decay: λ in `(0, 1]`: weight of a window relative to one that is a token shorter.
@@ -127,7 +157,7 @@ class SubTrajectoryBalance(Objective):
             choice; it costs a pass of the reference policy a step.
         regression: Loss of the residuals; anything but the square holds `[batch, time, time]` at once.
         relative_to_policy: Whether flows are the head's corrections of what the policy sends through each
-            prefix; fewer steps, see above.
+            prefix; see above. `decay` is best at 1 then.
 
     Raises:
         ValueError: If `decay` or `weighting` is not allowed, or flows are to be both forward-looking and
@@ -180,16 +210,22 @@ class SubTrajectoryBalance(Objective):
         inputs: ObjectiveInputs,
     ) -> LossOutput:
         """See `Objective.forward` and `sub_trajectory_balance_loss`."""
+        tokens, mask, flow = inputs["token_log_probs"], inputs["mask"], self.log_flow(inputs)
+        regression = self.regression or SQUARE
         loss, residual = sub_trajectory_balance_loss(
-            inputs["token_log_probs"],
-            inputs["mask"],
-            self.log_flow(inputs),
+            tokens.detach() if self.relative_to_policy else tokens,
+            mask,
+            flow,
             log_reward,
             log_z,
             self.decay,
             self.weighting,
-            self.regression or SQUARE,
+            regression,
         )
+        if self.relative_to_policy:
+            loss = loss + ending_window_loss(
+                tokens, mask, flow.detach(), log_reward, log_z.detach(), self.decay, regression
+            )
         return loss_output(loss, residual)
 
 

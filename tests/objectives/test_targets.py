@@ -82,7 +82,6 @@ CASES = {
     "modified SubTB batch": (ModifiedSubTrajectoryBalance(0.9, "batch", "given"), plain),
     "DB": (DetailedBalance(), plain),
     "DB forward-looking": (DetailedBalance("within", forward_looking_weight=0.5), plain),
-    "DB relative": (DetailedBalance(relative_to_policy=True), plain),
     "AB-SubTB": (ActionSubTrajectoryBalance(), plain),
     "FlowRL": (FlowRL(), with_reference),
     "FlowRL normalised": (FlowRL(normalise_length=True), length_normalised),

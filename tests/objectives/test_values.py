@@ -20,6 +20,7 @@ from synthstats_lightning.objectives import (
     TrajectoryBalance,
     action_potentials,
     detailed_balance_loss,
+    ending_window_loss,
     flow_rl_loss,
     log_variance_loss,
     modified_sub_trajectory_balance_loss,
@@ -52,6 +53,19 @@ def test_sub_trajectory_balance_of_three_tokens():
     loss, _ = sub_trajectory_balance_loss(TOKENS, MASK, FLOW, LOG_R, LOG_Z, decay=0.5)
     weight = (1 / 2 + 1 / 4 + 1 / 8) / (3 / 2 + 2 / 4 + 1 / 8)
     assert loss.item() == pytest.approx(weight * (2 * LN2) ** 2)
+
+
+def test_windows_that_reach_the_end_of_three_tokens_and_of_one():
+    # a flow of 2 after "a": from there 2 · 1/4 · 1/2 / 2 = 1/8; else 1/4 as above; λ = 1/2. The second
+    # program is one token: 8 · 1/2 / 2 = 2
+    tokens = TOKENS.repeat(2, 1).requires_grad_()
+    mask = torch.tensor([[True, True, True], [True, False, False]])
+    flow = torch.tensor([[123.0, 2.0, 1.0]], dtype=torch.float64).log().repeat(2, 1)
+    loss = ending_window_loss(tokens, mask, flow, LOG_R.repeat(2), LOG_Z.repeat(2), decay=0.5)
+    first = (1 / 8 * 2**2 + 1 / 4 * 3**2 + 1 / 2 * 2**2) / (7 / 8)
+    assert loss.item() == pytest.approx((first + 1) / 2 * LN2**2)
+    loss.backward()
+    assert (tokens.grad != 0).tolist() == mask.tolist()
 
 
 STOP = torch.tensor([[0.25, 0.5, 0.5]], dtype=torch.float64).log()
