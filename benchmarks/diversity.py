@@ -253,7 +253,7 @@ def summary(found: Found, best: float, task: Task, scorer: ProgramScorer) -> dic
     elpds = [record.score.elpd for record in found.all if record.score.elpd is not None]
     training = sum(record.count for record in found.all[: len(found.all) - len(found.fresh)])
     mean = float(np.mean(scored)) if scored else None
-    values = (max(elpds), mean, len(good), together, single, training + len(found.fresh))
+    values = (max(elpds, default=None), mean, len(good), together, single, training + len(found.fresh))
     return dict(zip(KEYS, values, strict=True))
 
 
@@ -290,6 +290,8 @@ def main() -> None:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 

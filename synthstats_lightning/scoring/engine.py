@@ -35,6 +35,7 @@ from synthstats_lightning.scoring.target import GradientNeeded, RowSubset, Targe
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+@torch.inference_mode(False)
 def score_graph(
     graph: ModelGraph | CanonicalModel,
     covariates: Mapping[str, Array],

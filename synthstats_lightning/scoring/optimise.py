@@ -143,20 +143,20 @@ def _stencil(dimension: int) -> _Stencil:
     first, second = torch.triu_indices(dimension, dimension, 1)
     pairs = axes[first] + axes[second]
     offset = torch.cat([torch.zeros(1, dimension, dtype=torch.float64), axes, -axes, pairs, -pairs])
-    ahead, back = 1 + torch.arange(dimension), 1 + dimension + torch.arange(dimension)
-    points = len(offset)
-    gradient = torch.zeros(points, dimension, dtype=torch.float64)
-    gradient[ahead, ahead - 1], gradient[back, ahead - 1] = 0.5, -0.5
-    twice = torch.zeros(points, dimension, dtype=torch.float64)
-    twice[ahead, ahead - 1] = twice[back, ahead - 1] = 1.0
-    twice[0] = -2.0
-    hessian = torch.zeros(points, dimension, dimension, dtype=torch.float64)
-    hessian[:, ahead - 1, ahead - 1] = twice
-    both = torch.zeros(points, len(first), dtype=torch.float64)
-    pair = torch.arange(len(first))
-    both[1 + 2 * dimension + pair, pair] = both[1 + 2 * dimension + len(first) + pair, pair] = 1.0
-    both[0] = -2.0
-    hessian[:, first, second] = hessian[:, second, first] = 0.5 * (both - twice[:, first] - twice[:, second])
+    axis, pair = torch.arange(dimension), torch.arange(len(first))
+    ahead, back = 1 + axis, 1 + dimension + axis
+    both, neither = 1 + 2 * dimension + pair, 1 + 2 * dimension + len(first) + pair
+    gradient = offset.new_zeros(len(offset), dimension)
+    gradient[ahead, axis], gradient[back, axis] = 0.5, -0.5
+    # f(x + h) + f(x - h) - 2 f(x) along each axis, and along each diagonal
+    straight, diagonal = offset.new_zeros(len(offset), dimension), offset.new_zeros(len(offset), len(first))
+    straight[0] = diagonal[0] = -2.0
+    straight[ahead, axis] = straight[back, axis] = 1.0
+    diagonal[both, pair] = diagonal[neither, pair] = 1.0
+    hessian = offset.new_zeros(len(offset), dimension, dimension)
+    hessian[:, axis, axis] = straight
+    mixed = 0.5 * (diagonal - straight[:, first] - straight[:, second])
+    hessian[:, first, second] = hessian[:, second, first] = mixed
     return _Stencil(offset, torch.cat([gradient, -hessian.flatten(1)], 1))
 
 
@@ -168,9 +168,9 @@ def _by_values(log_density: GroupedDensity, theta: Tensor, group: Tensor) -> tup
     with torch.no_grad():
         found = log_density(theta[:, None, :] + stencil.offset * step[:, None, :], group)
     # only differences from the first value matter, and small numbers lose less
-    found_derivatives = (found - found[:, :1]) @ stencil.weights
-    gradient = found_derivatives[:, :dimension] / step
-    precision = found_derivatives[:, dimension:].view(groups, dimension, dimension)
+    combined = (found - found[:, :1]) @ stencil.weights
+    gradient = combined[:, :dimension] / step
+    precision = combined[:, dimension:].view(groups, dimension, dimension)
     return found[:, 0], gradient, precision / (step[:, :, None] * step[:, None, :])
 
 

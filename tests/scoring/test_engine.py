@@ -13,6 +13,7 @@ import torch
 
 from synthstats_lightning.programs import FailureCategory, ProgramFailure, parse_graph
 from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.scoring import engine
 from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed, score_graph, score_target
 from synthstats_lightning.scoring.ladder import estimate_posterior
 from synthstats_lightning.scoring.score import Score
@@ -120,6 +121,21 @@ def test_scoring_leaves_the_global_generator_alone():
     torch.manual_seed(5)
     score_graph(line(), COVARIATES, Y)
     assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize(("fraction", "estimator"), [(0.1, "importance"), (0.99, "smc")])
+def test_autograd_is_left_out_and_called_in_without_a_trace(monkeypatch, fraction, estimator):
+    settings = EngineSettings(min_ess_fraction=fraction)
+
+    def scored() -> Score:
+        return replace(score_graph(line(), COVARIATES, Y, settings=settings), seconds=0.0)
+
+    found = scored()
+    assert found.estimator == estimator
+    with torch.inference_mode():  # the mode of whoever calls, as in Lightning's validation
+        assert scored() == found
+    monkeypatch.setattr(engine, "FEW_DIMENSIONS", 0)  # with autograd throughout
+    assert scored() == found
 
 
 @pytest.mark.parametrize("shown", [1, 4])
