@@ -41,7 +41,7 @@ from synthstats_lightning.sandbox import SandboxLimits
 
 CASES = Path(__file__).resolve().parent / "sandbox_cases.json"
 LEGS = 3
-RATE, RATE_MINUTES = 1e-3, 0.02
+RATE, RATE_MINUTES = 1e-3, 1e-3
 """Largest learning rate, and rate times minutes: a long run learns slowly, so that it learns to its end."""
 TARGETS = {
     "memory_growth": "<= 0.05",
