@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,8 @@ ABSENT = frozenset(
     | {"pyarrow"}
 )
 """Packages that a worker never imports: they are large, start threads, and no program needs them."""
+ABSENT_FROM_PYMC_5 = frozenset({"numba", "llvmlite", "zarr", "numcodecs"})
+"""Likewise, where PyMC does without them: they are a third of a worker's memory."""
 
 PRELOADED = (  # noqa: SIM905
     # what notebooks import; a program's user may not be able to read the files of the interpreter
@@ -51,14 +54,16 @@ _TRIALS = 3
 
 
 class _Finder:
-    """An import finder for which the packages in `ABSENT` are not installed.
+    """An import finder for which some packages are not installed.
 
     Args:
         finder: The finder that answers for everything else.
+        absent: Names of the packages.
     """
 
-    def __init__(self, finder: Any) -> None:
+    def __init__(self, finder: Any, absent: frozenset[str]) -> None:
         self._finder = finder
+        self._absent = absent
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._finder, name)
@@ -66,7 +71,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name.partition(".")[0] in ABSENT:
+        if name.partition(".")[0] in self._absent:
             return None
         found: ModuleSpec | None = self._finder.find_spec(name, path, target)
         return found
@@ -133,7 +138,10 @@ def _harden() -> None:
 def _warm_up() -> dict[str, object]:
     """Imports everything a program may need, runs one, and freezes the heap for cheap forks."""
     warnings.simplefilter("ignore")
-    sys.meta_path[:] = [_Finder(finder) for finder in sys.meta_path]
+    absent = ABSENT
+    if version("pymc").startswith("5."):
+        absent |= ABSENT_FROM_PYMC_5
+    sys.meta_path[:] = [_Finder(finder, absent) for finder in sys.meta_path]
     adopt_orphans()
     for name in PRELOADED:
         # what is not installed no program can import
