@@ -146,7 +146,9 @@ class SubTrajectoryBalance(Objective):
     nothing to say at the optimum, and does not have to learn first what the policy knows; flows measured from
     log Z alone take many more steps. The residual of a window that ends before the program does is then a
     difference of the head's values and says nothing of the policy: from those the head learns alone, and the
-    policy from the windows that reach the end.
+    policy from the windows that reach the end, half by that of the whole program. Where the head has learned
+    that a beginning leads nowhere, only windows that start before it still say so, and in a long program
+    they are few among many: without that half, policies drift to long programs that fail.
 
     Args:
         decay: λ in `(0, 1]`: weight of a window relative to one that is a token shorter.
@@ -223,9 +225,12 @@ class SubTrajectoryBalance(Objective):
             regression,
         )
         if self.relative_to_policy:
-            loss = loss + ending_window_loss(
-                tokens, mask, flow.detach(), log_reward, log_z.detach(), self.decay, regression
+            start = log_z.detach()
+            ending = ending_window_loss(
+                tokens, mask, flow.detach(), log_reward, start, self.decay, regression
             )
+            whole = regression(start + log_prob - log_reward).mean()
+            loss = loss + 0.5 * (ending + whole)
         return loss_output(loss, residual)
 
 

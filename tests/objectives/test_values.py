@@ -68,6 +68,23 @@ def test_windows_that_reach_the_end_of_three_tokens_and_of_one():
     assert (tokens.grad != 0).tolist() == mask.tolist()
 
 
+def test_slopes_of_flows_relative_to_the_policy():
+    # the program is off by -2 ln 2; the head says ln 2 after "a" and -ln 2 after "a b", so that the windows
+    # from there to the end are off by -ln 2 and -3 ln 2. Each token learns half from the mean of the windows
+    # that hold it, of three, and half from the whole program; the windows that end before are the head's
+    tokens = TOKENS.clone().requires_grad_()
+    head = LN2 * torch.tensor([[5.0, 1.0, -1.0]], dtype=torch.float64)
+    log_flow = (LOG_Z[:, None] + head).requires_grad_()
+    objective = SubTrajectoryBalance(1.0, relative_to_policy=True)
+    output = objective(tokens.sum(1), LOG_R, LOG_Z, token_log_probs=tokens, mask=MASK, log_flow=log_flow)
+    output.loss.backward()
+    assert output.residual.item() == pytest.approx(-2 * LN2)
+    expected = [2 * (-2 / 3 - 2) / 2, 2 * (-3 / 3 - 2) / 2, 2 * (-6 / 3 - 2) / 2]
+    assert (tokens.grad[0] / LN2).tolist() == pytest.approx(expected)
+    assert log_flow.grad[0, 0] == 0
+    assert (log_flow.grad[0, 1:] != 0).all()
+
+
 STOP = torch.tensor([[0.25, 0.5, 0.5]], dtype=torch.float64).log()
 REWARDS = torch.tensor([[1.0, 4.0, 2.0, 99.0]], dtype=torch.float64).log()
 NOT_FORCED = torch.zeros(1, dtype=torch.bool)
