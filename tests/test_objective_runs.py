@@ -17,8 +17,9 @@ from synthstats_lightning.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 OBJECTIVES = sorted((ROOT / "configs" / "objective").glob("*.yaml"))
 STEPS = 20
-RELOADED = {"sub_trajectory_balance", "rap_trajectory_balance", "tba"}
-"""Whose checkpoints are read back: one with a flow head, one with many settings, one that learns no log Z."""
+RELOADED = {"relative_sub_trajectory_balance", "rap_trajectory_balance", "tba"}
+"""Whose checkpoints are read back: one with a flow head and a regression, one with many settings, one that
+learns no log Z."""
 SCORING = {
     "class_path": "ProgramScoring",
     "init_args": {
