@@ -16,6 +16,8 @@ from peft.tuners.lora.layer import Linear, LoraLayer
 from torch import Tensor, nn
 from torch.nn import functional
 
+from synthstats_lightning.policy.few_rows import linear
+
 
 class LowRankLinear(torch.autograd.Function):
     """`x Wᵀ + bias + s x Aᵀ Bᵀ`, with W and the bias frozen."""
@@ -56,7 +58,7 @@ class FusedLinear(Linear):
     def forward(self, x: Float[Tensor, "*rows width"], *args: Any, **kwargs: Any) -> Tensor:
         """The layer's output; whatever is out of the ordinary goes PEFT's way."""
         if self.folded is not None:
-            return functional.linear(x, *self.folded)
+            return linear(x, *self.folded)
         name = self.only_adapter()
         if name is None or args or kwargs:
             output: Tensor = super().forward(x, *args, **kwargs)

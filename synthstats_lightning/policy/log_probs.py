@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from synthstats_lightning.policy.few_rows import linear
+
 CHUNK_ELEMENTS = 2**26
 """Logits that the chunked form holds at once: 256 MiB in float32."""
 
@@ -47,7 +49,7 @@ class OutputHead:
         if type(self.module) is nn.Linear:
             with torch.autocast(device, enabled=False):
                 bias = self.module.bias
-                logits = functional.linear(
+                logits = linear(
                     hidden.float(), self.module.weight.float(), None if bias is None else bias.float()
                 )
         else:
