@@ -59,9 +59,8 @@ class GFlowNetModule(LightningModule):
     """Trains a policy to write programs in proportion to their reward.
 
     `training_step` recomputes the log-probabilities of replayed programs and applies the objective; it
-    depends on
-    the batch alone, so that any source of `TrajectoryBatch` will do. Checkpoints hold the adapter and log Z,
-    not the base weights.
+    depends on the batch alone, so that any source of `TrajectoryBatch` will do. Checkpoints hold the adapter
+    and log Z, not the base weights.
 
     Args:
         policy: A causal language model: `"tiny"` (bundled), a folder, or a name on the Hugging Face hub.
