@@ -85,7 +85,9 @@ class FusedLinear(Linear):
         name = self.only_adapter()
         if name is None:
             raise ValueError("only a layer with one plain adapter can be folded")
-        self.folded = (self.base_layer.weight + self.get_delta_weight(name), self.base_layer.bias)
+        low, high = self.lora_A[name].weight, self.lora_B[name].weight
+        weight = torch.addmm(self.base_layer.weight, high, low, alpha=self.scaling[name])
+        self.folded = (weight, self.base_layer.bias)
 
     def unfold(self) -> None:
         """The end of `fold`."""
