@@ -287,8 +287,8 @@ def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
     """SIGKILL to sandbox worker and scoring process while programs are being scored."""
     from lightning.pytorch import Trainer
 
-    killed = []
-    scoring = ProgramScoring(programs_per_step=8, warmup_programs=16, num_workers=1)
+    killed, remembered = [], set()
+    scoring = ProgramScoring(programs_per_step=8, warmup_programs=16, num_workers=1, max_records=200)
 
     def kill():
         deadline = time.monotonic() + 120
@@ -301,6 +301,7 @@ def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
+                remembered.add(scoring._scorer.pool.max_known)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -322,6 +323,7 @@ def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
     thread.join()
     assert trainer.global_step == 4
     assert len(killed) == 2
+    assert remembered == {200}, "the pool remembers no more scores than there are records"
     assert trainer.callback_metrics["perf/worker_restarts"] >= 1
     assert all(not Path(f"/proc/{pid}").exists() for pid in killed)
     assert sum(record.count for record in scoring.records) == 16 + 4 * 8

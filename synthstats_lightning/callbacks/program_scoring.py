@@ -160,6 +160,7 @@ class ProgramScoring(Callback):
         self.score_cache = score_cache
         self.executor = executor
         self.exchange = BufferExchange(exchange_every_n_steps)
+        self.max_records = max_records
         self.records = ProgramRecords(capacity=max_records)
         self.failures: Counter[FailureCategory] = Counter()
         self._given_buffer = buffer
@@ -191,8 +192,7 @@ class ProgramScoring(Callback):
 
         Raises:
             TypeError: If the module is not a `GFlowNetModule`, or neither the arguments nor the data module
-                give
-                tasks.
+                give tasks.
             RuntimeError: If a baseline program has no score.
         """
         gflownet_module(pl_module)
@@ -213,6 +213,7 @@ class ProgramScoring(Callback):
                 self.sandbox,
                 self.score_cache,
                 self.executor,
+                self.max_records,
             )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

@@ -69,6 +69,7 @@ class SampleScorer:
         sandbox: How strictly the kernel confines programs.
         score_cache: File of scores that outlives the run, see `ProgramScorer`.
         executor: Where programs are scored instead of on this machine, see `ProgramScorer`.
+        max_known: Scores that the workers' pool remembers; `None` for its own bound.
 
     Raises:
         RuntimeError: If a task's baseline program has no score.
@@ -85,11 +86,14 @@ class SampleScorer:
         sandbox: Level = "strict",
         score_cache: str | Path | None = None,
         executor: Executor | None = None,
+        max_known: int | None = None,
     ) -> None:
         self.tasks = list(tasks)
         self.prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
         self.pool = ProgramScorer(num_workers, limits, engine, sandbox, score_cache, executor)
+        if max_known is not None:
+            self.pool.max_known = max_known
         try:
             self.pool.start()
             self.baselines = [self._baseline(task) for task in self.tasks]

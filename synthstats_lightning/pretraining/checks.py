@@ -27,6 +27,8 @@ def problem(source: str, covariates: Collection[str], response: str) -> str | No
         tree = ast.parse(source)
     except SyntaxError as error:
         return f"syntax: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"syntax: {error}"  # a null byte before Python 3.11.4, or too deep
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.With):
         return "not a single with block"
     known = {*covariates}

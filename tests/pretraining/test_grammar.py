@@ -140,3 +140,10 @@ def test_the_grammar_names_no_bundled_task():
     text = "\n".join(path.read_text(encoding="utf-8").lower() for path in folder.glob("*.py"))
     for name in BUNDLED_TASKS:
         assert name.lower().rstrip("s") not in text
+
+
+@pytest.mark.parametrize("source", ["with a\0b:\n    pass", "(" * 100_000, "with"])
+def test_text_that_no_parser_takes_is_a_problem_and_no_error(source):
+    found = problem(source, ["t"], "size")
+    assert found is not None
+    assert found.startswith("syntax: ")
