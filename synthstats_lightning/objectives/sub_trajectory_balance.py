@@ -9,6 +9,7 @@ from torch import Tensor
 from synthstats_lightning.objectives.base import LossOutput, Objective, ObjectiveInputs, loss_output
 from synthstats_lightning.objectives.fused_sub_trajectory_balance import square_sub_trajectory_balance
 from synthstats_lightning.objectives.regression import SQUARE, Regression
+from synthstats_lightning.objectives.trajectory_balance import trajectory_balance_loss
 from synthstats_lightning.objectives.windows import Weighting, window_loss
 
 
@@ -229,7 +230,7 @@ class SubTrajectoryBalance(Objective):
             ending = ending_window_loss(
                 tokens, mask, flow.detach(), log_reward, start, self.decay, regression
             )
-            whole = regression(start + log_prob - log_reward).mean()
+            whole, _ = trajectory_balance_loss(log_prob, log_reward, start, regression=regression)
             loss = loss + 0.5 * (ending + whole)
         return loss_output(loss, residual)
 

@@ -8,18 +8,19 @@ from torch import Tensor
 from torch.nn import functional
 
 FEW_ROWS = range(7, 49)
-"""Numbers of rows for which the other order is faster; up to six rows are a kernel of their own."""
+"""Numbers of rows for which the other order was faster, on two cores with MKL."""
 LARGE = 2**20
 """Entries of the smallest matrix for which it is."""
 
 
 def linear(
-    x: Float[Tensor, "*rows width"], weight: Float[Tensor, "out width"], bias: Tensor | None = None
+    x: Float[Tensor, "*rows width"],
+    weight: Float[Tensor, "out width"],
+    bias: Float[Tensor, " out"] | None = None,
 ) -> Float[Tensor, "*rows out"]:
     """`x Wᵀ + bias`, as `torch.nn.functional.linear`, up to rounding.
 
-    On a CPU, for few rows in float32, as `(W xᵀ)ᵀ`: the library then copies the rows into its own order
-    instead of the matrix.
+    On a CPU, for few rows of a large matrix in float32, as `(W xᵀ)ᵀ`, which took 0.5 to 0.98 of the time.
 
     Args:
         x: The rows.

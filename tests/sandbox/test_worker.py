@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits, process
+from synthstats_lightning.sandbox.worker import ABSENT_FROM_PYMC_5
 from tests.sandbox.conftest import COVARIATES, LINEAR, SCHEMA
 from tests.sandbox.observe import descendants, gone, scratch
 
@@ -28,6 +30,15 @@ def own() -> Iterator[Sandbox]:
     """A sandbox that the test may hurt."""
     with Sandbox(SandboxLimits(wall_seconds=20.0)) as sandbox:
         yield sandbox.start()
+
+
+@pytest.mark.skipif(not version("pymc").startswith("5."), reason="PyMC 6 needs numba")
+@pytest.mark.parametrize("package", sorted(ABSENT_FROM_PYMC_5))
+def test_what_pymc_5_does_without_is_not_there(own: Sandbox, package: str) -> None:
+    assert own.execute(f"import sys; print([name for name in sys.modules if name == {package!r}])") == "[]\n"
+    with pytest.raises(ProgramFailure, match=f"No module named '{package}'") as caught:
+        own.execute(f"import {package}")
+    assert caught.value.category is FailureCategory.RAISED
 
 
 def test_killed_between_programs(own: Sandbox) -> None:
