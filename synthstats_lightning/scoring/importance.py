@@ -35,17 +35,21 @@ MOST_DRAWS = 1600
 
 
 class Draws(NamedTuple):
-    """Proposal draws with everything known of them, one row each."""
+    """Proposal draws with everything known of them.
+
+    Attributes:
+        theta: The draws `[particles, dim]`.
+        evaluation: The target there.
+        log_proposal: Log density of the proposal there `[particles]`.
+        components: Densities of the proposal's components there; `None` for the prior alone.
+        log_weight: Log importance weights towards the posterior, unnormalised `[particles]`.
+    """
 
     theta: Float[Tensor, "particles dim"]
     evaluation: Evaluation
     log_proposal: Float[Tensor, " particles"]
     components: ComponentDensities | None
-
-    @property
-    def log_weight(self) -> Float[Tensor, " particles"]:
-        """Log importance weights towards the posterior, unnormalised."""
-        return finite_or_minus_infinity(self.evaluation.log_joint - self.log_proposal)
+    log_weight: Float[Tensor, " particles"]
 
 
 def draw(target: Target, proposal: Proposal, count: int, generator: torch.Generator) -> Draws:
@@ -53,11 +57,12 @@ def draw(target: Target, proposal: Proposal, count: int, generator: torch.Genera
     theta = proposal.sample(target, count, generator)
     with torch.no_grad():
         evaluation = evaluate(target, theta)
-        log_prior = evaluation.log_prior
-        if proposal.mixture is None:
-            return Draws(theta, evaluation, log_prior, None)
-        components = component_densities(proposal.mixture, theta)
-        return Draws(theta, evaluation, proposal.log_prob_of(components, log_prior), components)
+        components, log_proposal = None, evaluation.log_prior
+        if proposal.mixture is not None:
+            components = component_densities(proposal.mixture, theta)
+            log_proposal = proposal.log_prob_of(components, evaluation.log_prior)
+        log_weight = finite_or_minus_infinity(evaluation.log_joint - log_proposal)
+        return Draws(theta, evaluation, log_proposal, components, log_weight)
 
 
 def refine(proposal: Proposal, draws: Draws, *, enrich: bool) -> Proposal:

@@ -19,7 +19,13 @@ from synthstats_lightning.scoring.particles import (
 )
 from synthstats_lightning.scoring.psis import Loo, good_pareto_k, importance_loo, psis_loo
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import Pointwise, Target, finite_or_minus_infinity, pointwise
+from synthstats_lightning.scoring.target import (
+    Pointwise,
+    Target,
+    finite_or_minus_infinity,
+    is_coupled,
+    pointwise,
+)
 
 FOLD_CHUNK = 16
 """Refits in one batch."""
@@ -177,6 +183,10 @@ def _refitted(
 
 
 def _by_reweighting(target: Target, particles: Particles, first_row: int) -> Loo:
+    weighted = particles.log_proposal is not None and bool(particles.log_weight.isfinite().all())
+    if weighted and not is_coupled(target):
+        own = particles.log_likelihood[:, first_row:]
+        return importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
     rows = pointwise(target, particles.theta, particles.log_likelihood)
     own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
     if particles.log_proposal is None:

@@ -35,13 +35,16 @@ class StudentMixture(NamedTuple):
 class ComponentDensities(NamedTuple):
     """Densities of every component at some particles.
 
+    Particles are the last axis: sums and maxima over few components or dimensions take several times as long
+    where these are.
+
     Attributes:
-        log_density: Log density of each component, without its share `[particles, components]`.
-        distance: Squared Mahalanobis distance `[particles, components]`.
+        log_density: Log density of each component, without its share `[components, particles]`.
+        distance: Squared Mahalanobis distance `[components, particles]`.
     """
 
-    log_density: Float[Tensor, "particles components"]
-    distance: Float[Tensor, "particles components"]
+    log_density: Float[Tensor, "components particles"]
+    distance: Float[Tensor, "components particles"]
 
 
 def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles dim"]) -> ComponentDensities:
@@ -50,9 +53,9 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
     nu = mixture.degrees_of_freedom
     eye = torch.eye(dimension, dtype=theta.dtype).expand_as(mixture.scale_tril)
     whiten = torch.linalg.solve_triangular(mixture.scale_tril, eye, upper=False)
-    standard = (theta - mixture.location[:, None, :]) @ whiten.mT
-    distance = standard.square().sum(-1).T
-    log_det = mixture.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    offset = theta.T.contiguous() - mixture.location[:, :, None]
+    distance = (whiten @ offset).square_().sum(1)
+    log_det = mixture.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
     constant = (
         math.lgamma(0.5 * (nu + dimension)) - math.lgamma(0.5 * nu) - 0.5 * dimension * math.log(nu * math.pi)
     )
@@ -63,7 +66,7 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
 
 def mixture_log_prob(mixture: StudentMixture, components: ComponentDensities) -> Float[Tensor, " particles"]:
     """Log density of the mixture, from those of its components."""
-    return (components.log_density + mixture.log_share).logsumexp(-1)
+    return (components.log_density + mixture.log_share[:, None]).logsumexp(0)
 
 
 def sample_mixture(
@@ -149,16 +152,16 @@ def refine_mixture(
     weight = log_weight.clamp_max(-0.5 * math.log(count)).exp()
     weight = weight / weight.sum()
     log_density, distance = component_densities(mixture, theta) if components is None else components
-    responsibility = weight[:, None] * (log_density + mixture.log_share).softmax(-1)
-    mass = responsibility.sum(0)
-    effective = mass.square() / responsibility.square().sum(0).clamp_min(torch.finfo(mass.dtype).tiny)
+    responsibility = weight * (log_density + mixture.log_share[:, None]).softmax(0)
+    mass = responsibility.sum(1)
+    effective = mass.square() / responsibility.square().sum(1).clamp_min(torch.finfo(mass.dtype).tiny)
     pull = responsibility * (nu + dimension) / (nu + distance)
     prior_count = 4.0 * dimension
     blend = (effective / (effective + prior_count))[:, None]
-    mean = pull.T @ theta / pull.sum(0).clamp_min(1e-300)[:, None]
+    mean = pull @ theta / pull.sum(1).clamp_min(1e-300)[:, None]
     location = blend * mean + (1 - blend) * mixture.location
-    offset = theta - location[:, None, :]
-    scatter = (pull.T[..., None] * offset).mT @ offset / mass.clamp_min(1e-300)[:, None, None]
+    offset = theta.T.contiguous() - location[:, :, None]
+    scatter = (pull[:, None] * offset) @ offset.mT / mass.clamp_min(1e-300)[:, None, None]
     old = mixture.scale_tril @ mixture.scale_tril.mT
     scale = blend[..., None] * scatter + (1 - blend[..., None]) * old
     scale_tril, info = torch.linalg.cholesky_ex(scale)

@@ -1,21 +1,28 @@
 """Pareto-smoothed importance sampling (Vehtari, Simpson, Gelman, Yao and Gabry 2024, arXiv 1507.02646).
 
-Everything is float64 torch and vectorised over columns: one call smooths the importance ratios of all
-observations at once.
+Everything is float64 and vectorised over columns: one call smooths the importance ratios of all observations
+at once. Tails are fitted in NumPy, whose calls take less time where numbers are few.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
+TINY = float(np.finfo(np.float64).tiny)
 MIN_TAIL = 5
 """Tails of fewer draws are not smoothed and get an infinite Pareto k."""
+FACTORS = 8
+"""Numbers that are multiplied before a logarithm is taken of their product."""
+LARGEST_FACTOR = 1e30
+"""So many of them below this do not overflow."""
 
 
 class Smoothed(NamedTuple):
@@ -45,8 +52,8 @@ def tail_length(draws: int) -> int:
 
 
 def fit_generalised_pareto(
-    excess: Float[Tensor, "tail columns"],
-) -> tuple[Float[Tensor, " columns"], Float[Tensor, " columns"]]:
+    excess: Float[Array, "tail columns"],
+) -> tuple[Float[Array, " columns"], Float[Array, " columns"]]:
     """Empirical-Bayes fit of a generalised Pareto distribution (Zhang and Stephens 2009).
 
     The shape is shrunk towards 0.5 by the weight of ten observations, as in appendix C of arXiv 1507.02646.
@@ -59,25 +66,49 @@ def fit_generalised_pareto(
     """
     count = len(excess)
     points = 30 + int(math.sqrt(count))
-    quartile = excess[int(count / 4 + 0.5) - 1].clamp_min(torch.finfo(excess.dtype).tiny)
-    grid = 1 - torch.sqrt(points / (torch.arange(1, points + 1, dtype=excess.dtype) - 0.5))
-    theta = grid[:, None] / (3.0 * quartile) + 1 / excess[-1]
-    # not log1p, which takes five times as long and is better only where theta * excess is all but 0
-    shape = torch.log(1.0 - theta[:, None, :] * excess).mean(1)
-    profile = count * (torch.log(-theta / shape) - shape - 1)
-    weight = profile.softmax(0)
-    posterior = (theta * weight).sum(0)
-    k = torch.log1p(-posterior * excess).mean(0)
-    sigma = -k / posterior
+    quartile = np.maximum(excess[int(count / 4 + 0.5) - 1], TINY)
+    grid = 1 - np.sqrt(points / (np.arange(1, points + 1) - 0.5))
+    with np.errstate(all="ignore"):
+        theta = grid[:, None] / (3.0 * quartile) + 1 / excess[-1]
+        shape = _mean_log(theta, excess)
+        profile = count * (np.log(-theta / shape) - shape - 1)
+        weight = np.exp(profile - profile.max(0))
+        posterior = (theta * weight).sum(0) / weight.sum(0)
+        k = np.log1p(-posterior * excess).mean(0)
+        sigma = -k / posterior
     return (count * k + 5.0) / (count + 10.0), sigma
 
 
-def pareto_quantiles(count: int, k: Float[Tensor, " columns"], sigma: Float[Tensor, " columns"]) -> Tensor:
+def _mean_log(
+    theta: Float[Array, "points columns"], excess: Float[Array, "tail columns"]
+) -> Float[Array, "points columns"]:
+    """Mean of `log(1 - theta x)` over a tail's excesses x, with one logarithm for each product of `FACTORS`.
+
+    Not log1p, which takes five times as long and is better only where theta x is all but 0.
+    """
+    # theta is negative or below 1 / x, so that the first point and the last excess have the largest factor
+    if not (1.0 - theta[0] * excess[-1]).max() < LARGEST_FACTOR:
+        mean: Array = np.log(1.0 - theta[:, None, :] * excess).mean(1)
+        return mean
+    products = math.ceil(len(excess) / FACTORS)
+    padded = np.zeros((FACTORS, products, excess.shape[1]))
+    padded.reshape(-1, excess.shape[1])[: len(excess)] = -excess
+    factor = theta[:, None, :] * padded[0] + 1.0
+    for rest in padded[1:]:
+        factor *= theta[:, None, :] * rest + 1.0
+    total: Array = np.log(factor, out=factor).sum(1)
+    return total / len(excess)
+
+
+def pareto_quantiles(
+    count: int, k: Float[Array, " columns"], sigma: Float[Array, " columns"]
+) -> Float[Array, "count columns"]:
     """Expected order statistics `[count, columns]` of a generalised Pareto, at (i - 1/2)/count."""
-    survival = torch.log1p(-(torch.arange(count, dtype=k.dtype) + 0.5) / count)[:, None]
-    small = k.abs() < 1e-12
-    safe = torch.where(small, 1.0, k)
-    return sigma * torch.where(small, -survival, torch.expm1(-safe * survival) / safe)
+    survival = np.log1p(-(np.arange(count) + 0.5) / count)[:, None]
+    small = np.abs(k) < 1e-12
+    safe = np.where(small, 1.0, k)
+    quantiles: Array = sigma * np.where(small, -survival, np.expm1(-safe * survival) / safe)
+    return quantiles
 
 
 class _Tail(NamedTuple):
@@ -92,24 +123,24 @@ class _Tail(NamedTuple):
         pareto_k: Shape where it is; infinite elsewhere, see `psis` `[columns]`.
     """
 
-    ratio: Float[Tensor, "tail columns"]
-    cutoff: Float[Tensor, " columns"]
-    shape: Float[Tensor, " columns"]
-    scale: Float[Tensor, " columns"]
-    usable: Bool[Tensor, " columns"]
-    pareto_k: Float[Tensor, " columns"]
+    ratio: Float[Array, "tail columns"]
+    cutoff: Float[Array, " columns"]
+    shape: Float[Array, " columns"]
+    scale: Float[Array, " columns"]
+    usable: Bool[Array, " columns"]
+    pareto_k: Float[Array, " columns"]
 
 
-def _fit_tail(top: Float[Tensor, "tail_and_threshold columns"]) -> _Tail:
+def _fit_tail(top: Float[Array, "tail_and_threshold columns"]) -> _Tail:
     """Fits the largest ratios, ascending and relative to the largest; the first is the threshold."""
     # a threshold that underflows would leave excesses that are exact copies of the ratios
-    cutoff = top[0].clamp_min(math.log(torch.finfo(top.dtype).tiny))
+    cutoff = np.maximum(top[0], math.log(TINY))
     ratio = top[1:]
     above = (ratio > cutoff).sum(0)
-    constant = (ratio[-1] - ratio[0]).abs() < 1e-12
-    k, sigma = fit_generalised_pareto((ratio.exp() - cutoff.exp()).clamp_min(0.0))
-    usable = (above >= MIN_TAIL) & ~constant & k.isfinite() & sigma.isfinite()
-    pareto_k = torch.where(usable, k, torch.where(constant, -torch.inf, torch.inf))
+    constant = np.abs(ratio[-1] - ratio[0]) < 1e-12
+    k, sigma = fit_generalised_pareto(np.maximum(np.exp(ratio) - np.exp(cutoff), 0.0))
+    usable = (above >= MIN_TAIL) & ~constant & np.isfinite(k) & np.isfinite(sigma)
+    pareto_k = np.where(usable, k, np.where(constant, -np.inf, np.inf))
     return _Tail(ratio, cutoff, k, sigma, usable, pareto_k)
 
 
@@ -126,7 +157,7 @@ def pareto_shape(log_ratio: Float[Tensor, "draws columns"]) -> Float[Tensor, " c
     # torch.topk takes seven times as long as selection by NumPy
     columns = np.ascontiguousarray(log_ratio.detach().numpy().T)
     top = np.sort(np.partition(columns, draws - tail - 1, axis=1)[:, draws - tail - 1 :], axis=1)
-    return _fit_tail(torch.from_numpy((top - top[:, -1:]).T)).pareto_k
+    return torch.from_numpy(_fit_tail((top - top[:, -1:]).T).pareto_k)
 
 
 def psis(log_ratio: Float[Tensor, "draws columns"]) -> Smoothed:
@@ -147,11 +178,12 @@ def psis(log_ratio: Float[Tensor, "draws columns"]) -> Smoothed:
         k = torch.full(log_ratio.shape[1:], torch.inf, dtype=log_ratio.dtype)
         return Smoothed(log_ratio - log_ratio.logsumexp(0), k)
     top, index = log_ratio.topk(tail + 1, dim=0)
-    fitted = _fit_tail(top.flip(0))
-    smooth = pareto_quantiles(tail, fitted.shape, fitted.scale) + fitted.cutoff.exp()
-    replaced = torch.where(fitted.usable, smooth.log().clamp_max(0.0), fitted.ratio)
-    smoothed = log_ratio.scatter(0, index.flip(0)[1:], replaced)
-    return Smoothed(smoothed - smoothed.logsumexp(0), fitted.pareto_k)
+    fitted = _fit_tail(top.detach().flip(0).numpy())
+    with np.errstate(all="ignore"):
+        smooth = np.log(pareto_quantiles(tail, fitted.shape, fitted.scale) + np.exp(fitted.cutoff))
+    replaced = np.where(fitted.usable, np.minimum(smooth, 0.0), fitted.ratio)
+    smoothed = log_ratio.scatter(0, index.flip(0)[1:], torch.from_numpy(replaced))
+    return Smoothed(smoothed - smoothed.logsumexp(0), torch.from_numpy(fitted.pareto_k))
 
 
 class Loo(NamedTuple):
@@ -216,7 +248,8 @@ def importance_loo(
             is defined.
     """
     pareto_k = pareto_shape(log_ratio)
-    if not bool(log_likelihood.sum(1).isfinite().all()):
+    # a finite weight is that of a draw for which no row is impossible
+    if not bool(log_weight.isfinite().all()):
         return _reweighted(log_likelihood, log_ratio - log_ratio.logsumexp(0), pareto_k)
     # a fold's weight times the row's density is the posterior's weight, whichever row it is
     largest = log_ratio.amax(0)

@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
 import numpy as np
 import torch
 
-from synthstats_lightning.programs import canonical_model, canonicalise, parse_graph
+from synthstats_lightning.programs import CanonicalModel, canonical_model, canonicalise, parse_graph
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema, ModelGraph
 from synthstats_lightning.programs.literals import graph_literals, literal_copies
@@ -63,6 +64,28 @@ class TaskData:
         self.quantities: list[str] = message["quantities"]
 
 
+class ReceivedGraph:
+    """A model graph as a request holds it, validated.
+
+    Args:
+        text: The graph's document.
+        task: What it is a model of.
+
+    Raises:
+        ProgramFailure: If it is no valid graph, or leaves out a quantity that the task asks for.
+    """
+
+    def __init__(self, text: str, task: TaskData) -> None:
+        self.source = (text, task.fingerprint)
+        self.graph = parse_graph(text, task.schema)
+        check_declared(self.graph, task.quantities)
+
+    @cached_property
+    def model(self) -> CanonicalModel:
+        """Its canonical form."""
+        return canonical_model(self.graph)
+
+
 class ScoringService:
     """Answers requests one at a time.
 
@@ -75,6 +98,7 @@ class ScoringService:
         self.settings = settings
         self.cache = ScoreCache(cache_entries)
         self.tasks: dict[str, TaskData] = {}
+        self._latest: ReceivedGraph | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request; failures of a program are answers, not exceptions."""
@@ -85,11 +109,11 @@ class ScoringService:
         task = self.tasks[request["fingerprint"]]
         started = time.perf_counter()
         try:
-            graph = parse_graph(request["graph"], task.schema)
-            check_declared(graph, task.quantities)
+            received = self._receive(request["graph"], task)
+            graph = received.graph
             if request["kind"] == "identify":
                 copies = literal_copies(graph_literals(graph), task.response)
-                return {"canonical": canonical_model(graph).hash, "literal_copies": copies}
+                return {"canonical": received.model.hash, "literal_copies": copies}
             if request["kind"] == "draws":
                 return {"draws": self._draws(graph, task, request).to_json()}
             if request["kind"] == "forecast":
@@ -97,7 +121,7 @@ class ScoringService:
             if request["kind"] == "gain":
                 return self._gain(graph, task, request)
             if request["kind"] == "score":
-                return self._score(graph, task).to_dict()
+                return self._score(received, task).to_dict()
             return {"quantiles": self._predict(graph, task, request["quantiles"]).tolist()}
         except ProgramFailure as failure:
             return Score.failed(failure.category, failure.message, time.perf_counter() - started).to_dict()
@@ -108,8 +132,15 @@ class ScoringService:
                 FailureCategory.SCORER_LIMIT, "the scorer ran out of memory", time.perf_counter() - started
             ).to_dict()
 
-    def _score(self, graph: ModelGraph, task: TaskData) -> Score:
-        model = canonical_model(graph)
+    def _receive(self, text: str, task: TaskData) -> ReceivedGraph:
+        """A graph, kept until the next one: it is scored right after it was identified."""
+        if self._latest is None or self._latest.source != (text, task.fingerprint):
+            self._latest = None
+            self._latest = ReceivedGraph(text, task)
+        return self._latest
+
+    def _score(self, received: ReceivedGraph, task: TaskData) -> Score:
+        model = received.model
         key = CacheKey(model.hash, task.fingerprint, self.settings)
         score = self.cache.get(key)
         if score is None:
@@ -125,7 +156,7 @@ class ScoringService:
             )
             self.cache.put(key, score)
         # of the program, not of its canonical form
-        return replace(score, literal_copies=literal_copies(graph_literals(graph), task.response))
+        return replace(score, literal_copies=literal_copies(graph_literals(received.graph), task.response))
 
     def _draws(self, graph: ModelGraph, task: TaskData, request: dict[str, Any]) -> PosteriorDraws:
         return draw_posterior(

@@ -43,6 +43,16 @@ def test_equals_arviz(arviz, draws):
     np.testing.assert_allclose(smoothed.log_weight.T, expected, atol=1e-9)
 
 
+def test_equals_arviz_where_ratios_differ_by_hundreds_of_orders(arviz):
+    values = np.random.default_rng(3).uniform(-3000.0, 0.0, size=(2000, 3))
+    values[:, 1] *= 0.001
+    expected, expected_k = arviz.psislw(values.T.copy(), reff=1.0)
+    smoothed = psis(torch.as_tensor(values))
+    assert expected_k[0] > 30  # factors whose products overflow
+    np.testing.assert_allclose(smoothed.pareto_k, expected_k, rtol=1e-9)
+    np.testing.assert_allclose(smoothed.log_weight.T, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_loo_equals_arviz(arviz):
     values = log_likelihood(2000, 9, seed=5)
     data = arviz.from_dict(
@@ -61,7 +71,7 @@ def test_loo_equals_arviz(arviz):
 @pytest.mark.parametrize("shape", [-0.3, 0.2, 0.7, 1.1])
 def test_recovers_the_shape_of_a_generalised_pareto_tail(shape):
     draws = np.sort(stats.genpareto(shape).rvs(size=(20_000, 4), random_state=0), axis=0)
-    k, sigma = fit_generalised_pareto(torch.as_tensor(draws))
+    k, sigma = fit_generalised_pareto(draws)
     np.testing.assert_allclose(k, shape, atol=0.05)
     np.testing.assert_allclose(sigma, 1.0, atol=0.06)
 
