@@ -154,6 +154,7 @@ def _warm_up() -> dict[str, object]:
         pathless,
         pymc_adapter,
         stubs,
+        unneeded,
         warm,
     )
 
@@ -161,6 +162,7 @@ def _warm_up() -> dict[str, object]:
     pathless.install()
     interpreted.install()
     op_sources.install()
+    unneeded.install()
     warm.build_programs()
     gc.collect()
     gc.freeze()

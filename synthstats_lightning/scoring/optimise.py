@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import value_and_gradient
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 GroupedDensity = Callable[[Tensor, Tensor], Tensor]
 """`(theta [groups, points, dim], group [groups]) -> [groups, points]`: log density of each group's points."""
@@ -38,8 +41,8 @@ JOIN_DISTANCE = 3.0
 """Starts this close to a converged point, in standard deviations, are taken to climb the same mode."""
 HOPELESS = 25.0
 """Starts this many nats below the best converged one, predicted gain included, are given up."""
-_DAMPING = torch.tensor(DAMPING, dtype=torch.float64)[:, None]
-_STRETCH = torch.tensor(STRETCH, dtype=torch.float64)[:, None]
+_DAMPING = np.array(DAMPING)[:, None]
+_STRETCH = np.array(STRETCH)[:, None]
 
 
 class Optimum(NamedTuple):
@@ -68,13 +71,14 @@ class Derivatives(NamedTuple):
         precision: Negative Hessian, symmetric; zero there `[groups, dim, dim]`.
     """
 
-    value: Float[Tensor, " groups"]
-    gradient: Float[Tensor, "groups dim"]
-    precision: Float[Tensor, "groups dim dim"]
+    value: Float[Array, " groups"]
+    gradient: Float[Array, "groups dim"]
+    precision: Float[Array, "groups dim dim"]
 
 
+@np.errstate(all="ignore")
 def derivatives(
-    log_density: GroupedDensity, theta: Float[Tensor, "groups dim"], group: Int[Tensor, " groups"]
+    log_density: GroupedDensity, theta: Float[Array, "groups dim"], group: Int[Array, " groups"]
 ) -> Derivatives:
     """Value, gradient and negative Hessian of each group, from one call.
 
@@ -89,8 +93,8 @@ def derivatives(
     if theta.shape[-1] > FEW_DIMENSIONS:
         return _where_finite(*_by_gradients(log_density, theta, group))
     value, gradient, precision = _by_values(log_density, theta, group)
-    broken = value.isfinite() & ~_finite(gradient, precision)
-    if bool(broken.any()):
+    broken = np.isfinite(value) & ~_finite(gradient, precision)
+    if broken.any():
         # at the edge of a support: one side of it has a gradient
         parts = _by_gradients(log_density, theta[broken], group[broken])
         for whole, part in zip((value, gradient, precision), parts, strict=True):
@@ -98,28 +102,33 @@ def derivatives(
     return _where_finite(value, gradient, precision)
 
 
-def _finite(gradient: Tensor, precision: Tensor) -> Bool[Tensor, " groups"]:
-    return (gradient.sum(-1) + precision.sum((-1, -2))).isfinite()
+def _finite(gradient: Array, precision: Array) -> Bool[Array, " groups"]:
+    finite: Array = np.isfinite(gradient.sum(-1) + precision.sum((-1, -2)))
+    return finite
 
 
-def _where_finite(value: Tensor, gradient: Tensor, precision: Tensor) -> Derivatives:
+def _where_finite(value: Array, gradient: Array, precision: Array) -> Derivatives:
     smooth = _finite(gradient, precision)
-    if bool(smooth.all()):
+    if smooth.all():
         return Derivatives(value, gradient, precision)
     return Derivatives(
-        torch.where(smooth, value, -torch.inf),
-        torch.where(smooth[:, None], gradient, 0.0),
-        torch.where(smooth[:, None, None], precision, 0.0),
+        np.where(smooth, value, -np.inf),
+        np.where(smooth[:, None], gradient, 0.0),
+        np.where(smooth[:, None, None], precision, 0.0),
     )
 
 
-def _by_gradients(log_density: GroupedDensity, theta: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _by_gradients(log_density: GroupedDensity, theta: Array, group: Array) -> tuple[Array, Array, Array]:
     """By differences of gradients, `dim + 1` points a group."""
-    step = DIFFERENCE * theta.abs().clamp_min(1.0)
-    points = torch.cat([theta[:, None, :], theta[:, None, :] + torch.diag_embed(step)], 1)
-    value, gradient = value_and_gradient(lambda x: log_density(x, group), points)
+    step = DIFFERENCE * np.maximum(np.abs(theta), 1.0)
+    points = np.repeat(theta[:, None, :], theta.shape[1] + 1, 1)
+    axis = np.arange(theta.shape[1])
+    points[:, 1 + axis, axis] += step
+    groups = torch.from_numpy(group)
+    found = value_and_gradient(lambda x: log_density(x, groups), torch.from_numpy(points))
+    value, gradient = (part.numpy() for part in found)
     precision = (gradient[:, :1, :] - gradient[:, 1:, :]) / step[:, :, None]
-    return value[:, 0], gradient[:, 0], 0.5 * (precision + precision.mT)
+    return value[:, 0], gradient[:, 0], 0.5 * (precision + precision.swapaxes(1, 2))
 
 
 class _Stencil(NamedTuple):
@@ -132,51 +141,56 @@ class _Stencil(NamedTuple):
             row `[points, dim + dim * dim]`.
     """
 
-    offset: Float[Tensor, "points dim"]
-    weights: Float[Tensor, "points derivatives"]
+    offset: Float[Array, "points dim"]
+    weights: Float[Array, "points derivatives"]
 
 
 @lru_cache(maxsize=FEW_DIMENSIONS)
-@torch.inference_mode(False)
 def _stencil(dimension: int) -> _Stencil:
-    axes = torch.eye(dimension, dtype=torch.float64)
-    first, second = torch.triu_indices(dimension, dimension, 1)
+    axes = np.eye(dimension)
+    first, second = np.triu_indices(dimension, 1)
     pairs = axes[first] + axes[second]
-    offset = torch.cat([torch.zeros(1, dimension, dtype=torch.float64), axes, -axes, pairs, -pairs])
-    axis, pair = torch.arange(dimension), torch.arange(len(first))
+    offset = np.concatenate([np.zeros((1, dimension)), axes, -axes, pairs, -pairs])
+    axis, pair = np.arange(dimension), np.arange(len(first))
     ahead, back = 1 + axis, 1 + dimension + axis
     both, neither = 1 + 2 * dimension + pair, 1 + 2 * dimension + len(first) + pair
-    gradient = offset.new_zeros(len(offset), dimension)
+    gradient = np.zeros((len(offset), dimension))
     gradient[ahead, axis], gradient[back, axis] = 0.5, -0.5
     # f(x + h) + f(x - h) - 2 f(x) along each axis, and along each diagonal
-    straight, diagonal = offset.new_zeros(len(offset), dimension), offset.new_zeros(len(offset), len(first))
+    straight, diagonal = np.zeros((len(offset), dimension)), np.zeros((len(offset), len(first)))
     straight[0] = diagonal[0] = -2.0
     straight[ahead, axis] = straight[back, axis] = 1.0
     diagonal[both, pair] = diagonal[neither, pair] = 1.0
-    hessian = offset.new_zeros(len(offset), dimension, dimension)
+    hessian = np.zeros((len(offset), dimension, dimension))
     hessian[:, axis, axis] = straight
     mixed = 0.5 * (diagonal - straight[:, first] - straight[:, second])
     hessian[:, first, second] = hessian[:, second, first] = mixed
-    return _Stencil(offset, torch.cat([gradient, -hessian.flatten(1)], 1))
+    return _Stencil(offset, np.concatenate([gradient, -hessian.reshape(len(offset), -1)], 1))
 
 
-def _by_values(log_density: GroupedDensity, theta: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _by_values(log_density: GroupedDensity, theta: Array, group: Array) -> tuple[Array, Array, Array]:
     """By central differences of values: more points than by gradients, but no pass backwards."""
     groups, dimension = theta.shape
     stencil = _stencil(dimension)
-    step = SECOND_DIFFERENCE * theta.abs().clamp_min(1.0)
-    with torch.no_grad():
-        found = log_density(theta[:, None, :] + stencil.offset * step[:, None, :], group)
+    step = SECOND_DIFFERENCE * np.maximum(np.abs(theta), 1.0)
+    found = _values(log_density, theta[:, None, :] + stencil.offset * step[:, None, :], group)
     # only differences from the first value matter, and small numbers lose less
     combined = (found - found[:, :1]) @ stencil.weights
     gradient = combined[:, :dimension] / step
-    precision = combined[:, dimension:].view(groups, dimension, dimension)
+    precision = combined[:, dimension:].reshape(groups, dimension, dimension)
     return found[:, 0], gradient, precision / (step[:, :, None] * step[:, None, :])
 
 
+def _values(log_density: GroupedDensity, theta: Array, group: Array) -> Array:
+    """A density without its gradient."""
+    with torch.no_grad():
+        values: Array = log_density(torch.from_numpy(theta), torch.from_numpy(group)).numpy()
+    return values
+
+
 def candidate_steps(
-    gradient: Float[Tensor, "groups dim"], precision: Float[Tensor, "groups dim dim"]
-) -> tuple[Float[Tensor, "groups candidates dim"], Float[Tensor, " groups"]]:
+    gradient: Float[Array, "groups dim"], precision: Float[Array, "groups dim dim"]
+) -> tuple[Float[Array, "groups candidates dim"], Float[Array, " groups"]]:
     """A fan of ascent steps from saddle-free Newton to short gradient steps, and the predicted gain.
 
     Negative curvature counts by its absolute value (Dauphin et al. 2014), so that every candidate ascends.
@@ -184,17 +198,18 @@ def candidate_steps(
     Returns:
         Steps, and half the squared Newton decrement in nats.
     """
-    curvature, basis = torch.linalg.eigh(precision)
-    curvature = curvature.abs()
-    largest = curvature.amax(-1, keepdim=True).clamp_min(1e-12)
-    curvature = torch.maximum(curvature, 1e-9 * largest)
+    curvature, basis = np.linalg.eigh(precision)
+    curvature = np.abs(curvature)
+    largest = np.maximum(curvature.max(-1, keepdims=True), 1e-12)
+    curvature = np.maximum(curvature, 1e-9 * largest)
     slope = (gradient[:, None, :] @ basis)[:, 0]
     steps = slope[:, None, :] / (curvature[:, None, :] + _DAMPING * largest[:, None, :])
-    steps = torch.cat([steps, _STRETCH * steps[:, :1, :]], 1)
-    gain = 0.5 * (slope.square() / curvature).sum(-1)
-    return steps @ basis.mT, gain
+    steps = np.concatenate([steps, _STRETCH * steps[:, :1, :]], 1)
+    gain = 0.5 * (np.square(slope) / curvature).sum(-1)
+    return steps @ basis.swapaxes(1, 2), gain
 
 
+@np.errstate(all="ignore")
 def maximise(
     log_density: GroupedDensity,
     starts: Float[Tensor, "groups dim"],
@@ -204,6 +219,8 @@ def maximise(
     prune: bool = True,
 ) -> Optimum:
     """Damped Newton ascent from every start at once.
+
+    What happens between density calls is NumPy's, which takes less time for a few dozen numbers.
 
     Args:
         log_density: The density of each group.
@@ -217,35 +234,37 @@ def maximise(
         The last point of every start; those given up are marked as not converged.
     """
     groups, dimension = starts.shape
-    end = Optimum(
-        starts.clone(),
-        torch.full((groups,), -torch.inf, dtype=starts.dtype),
-        torch.eye(dimension, dtype=starts.dtype).repeat(groups, 1, 1),
-        torch.zeros(groups, dtype=torch.bool),
+    here = starts.detach().numpy()
+    end = _Record(
+        here.copy(),
+        np.full(groups, -np.inf),
+        np.repeat(np.eye(dimension)[None], groups, 0),
+        np.zeros(groups, dtype=bool),
     )
-    active, here = torch.arange(groups), starts
+    active = np.arange(groups)
     for _ in range(settings.newton_iterations):
         deadline.check("mode search")
         value, gradient, precision = derivatives(log_density, here, active)
         steps, gain = candidate_steps(gradient, precision)
-        finite = value.isfinite()
+        finite = np.isfinite(value)
         arrived = (gain < settings.newton_tolerance) & finite
-        _note(end, active, Optimum(here, value, precision, arrived))
+        _note(end, active, _Record(here, value, precision, arrived))
         keep = finite & ~arrived
-        if prune and bool(end.converged.any()):
+        if prune and end.converged.any():
             keep &= ~_useless(end, here, value, gain)
-        if not bool(keep.all()):
+        if not keep.all():
             active, here, value = active[keep], here[keep], value[keep]
             gradient, precision, steps = gradient[keep], precision[keep], steps[keep]
         if len(active) == 0:
             break
         candidates = here[:, None, :] + steps
-        with torch.no_grad():
-            reached = log_density(candidates, active).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
-        highest, best = reached.max(1)
-        here = candidates[torch.arange(len(active)), best]
-        improved = highest > value
-        if not bool(improved.all()):
+        reached = _values(log_density, candidates, active)
+        reached = np.where(np.isfinite(reached), reached, -np.inf)
+        best = reached.argmax(1)
+        order = np.arange(len(active))
+        here = candidates[order, best]
+        improved = reached[order, best] > value
+        if not improved.all():
             # no candidate ascends: a mode at the edge of a support, where the density falls like
             # exp(gradient x)
             stalled = active[~improved]
@@ -255,26 +274,36 @@ def maximise(
         if len(active) == 0:
             break
     end.theta[active] = here
-    return end
+    return Optimum(*(torch.from_numpy(part) for part in end))
 
 
-def _note(end: Optimum, active: Int[Tensor, " active"], now: Optimum) -> None:
+class _Record(NamedTuple):
+    """An `Optimum` that is filled in."""
+
+    theta: Float[Array, "groups dim"]
+    value: Float[Array, " groups"]
+    precision: Float[Array, "groups dim dim"]
+    converged: Bool[Array, " groups"]
+
+
+def _note(end: _Record, active: Int[Array, " active"], now: _Record) -> None:
     """Writes where active groups are into the record of all."""
     for whole, part in zip(end, now, strict=True):
         whole[active] = part
 
 
 def _useless(
-    end: Optimum,
-    here: Float[Tensor, "active dim"],
-    value: Float[Tensor, " active"],
-    gain: Float[Tensor, " active"],
-) -> Bool[Tensor, " active"]:
+    end: _Record,
+    here: Float[Array, "active dim"],
+    value: Float[Array, " active"],
+    gain: Float[Array, " active"],
+) -> Bool[Array, " active"]:
     """Active starts that are about to join a converged one, or that cannot come near it."""
     offset = here[:, None, :] - end.theta[end.converged]
     distance = ((offset[:, :, None, :] @ end.precision[end.converged])[:, :, 0] * offset).sum(-1)
-    joins = (distance.abs() < JOIN_DISTANCE**2).any(1)
-    return joins | (value + 2.0 * gain < end.value[end.converged].max() - HOPELESS)
+    joins = (np.abs(distance) < JOIN_DISTANCE**2).any(1)
+    useless: Array = joins | (value + 2.0 * gain < end.value[end.converged].max() - HOPELESS)
+    return useless
 
 
 def distinct(optimum: Optimum) -> list[int]:

@@ -29,7 +29,8 @@ def rosenbrock(theta):
 
 def test_derivatives_equal_autograd():
     theta = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    value, gradient, precision = derivatives(lambda x, group: rosenbrock(x), theta, torch.arange(3))
+    found = derivatives(lambda x, group: rosenbrock(x), theta.numpy(), np.arange(3))
+    value, gradient, precision = (torch.from_numpy(part) for part in found)
     for index in range(3):
         torch.testing.assert_close(value[index], rosenbrock(theta[index]))
         torch.testing.assert_close(
@@ -48,27 +49,27 @@ def test_derivatives_by_values_and_by_gradients(dimension):
     def density(x):
         return -((x @ root).square().sum(-1) + 1.0).log() - x.exp().sum(-1)
 
-    found = derivatives(lambda x, group: density(x), theta, torch.arange(5))
+    found = derivatives(lambda x, group: density(x), theta.numpy(), np.arange(5))
     for index in range(5):
         gradient = torch.autograd.functional.jacobian(density, theta[index])
         hessian = torch.autograd.functional.hessian(density, theta[index])
-        torch.testing.assert_close(found.gradient[index], gradient, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(found.precision[index], -hessian, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found.gradient[index], gradient, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.precision[index], -hessian, rtol=1e-4, atol=1e-4)
 
 
 def test_the_edge_of_a_support_has_one_sided_derivatives():
     def density(theta):
         return torch.where(theta.sum(-1) > 1.0, -torch.inf, theta.sum(-1))
 
-    at_the_edge = torch.tensor([[1.0 - 1e-4, 0.0]], dtype=torch.float64)
-    found = derivatives(lambda x, group: density(x), at_the_edge, torch.arange(1))
-    torch.testing.assert_close(found.gradient, torch.ones(1, 2, dtype=torch.float64))
-    assert found.value.isfinite().all()
+    at_the_edge = np.array([[1.0 - 1e-4, 0.0]])
+    found = derivatives(lambda x, group: density(x), at_the_edge, np.arange(1))
+    np.testing.assert_allclose(found.gradient, np.ones((1, 2)), rtol=1e-7)
+    assert np.isfinite(found.value).all()
 
 
 def test_every_candidate_ascends_even_at_negative_curvature():
-    gradient = torch.tensor([[1.0, -2.0]], dtype=torch.float64)
-    precision = torch.tensor([[[3.0, 0.5], [0.5, -1.0]]], dtype=torch.float64)
+    gradient = np.array([[1.0, -2.0]])
+    precision = np.array([[[3.0, 0.5], [0.5, -1.0]]])
     steps, gain = candidate_steps(gradient, precision)
     assert (steps[0] @ gradient[0] > 0).all()
     assert gain[0] > 0

@@ -1,0 +1,56 @@
+"""Work that PyMC and PyTensor do for every random variable and that no model graph needs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, no_type_check
+
+IGNORE_PRECISION = (
+    "Normal",
+    "HalfNormal",
+    "LogNormal",
+    "StudentT",
+    "HalfStudentT",
+    "SkewStudentT",
+    "TruncatedNormal",
+)
+"""Distributions whose `dist` makes a precision from the standard deviation and then ignores it."""
+
+
+def install() -> None:
+    """Leaves that work out, in this process."""
+    _skip_precisions()
+    _share_generators()
+
+
+def _skip_precisions() -> None:
+    from pymc.distributions import continuous
+    from pytensor import tensor
+
+    derive = continuous.get_tau_sigma
+    callers = {getattr(continuous, name).dist.__func__.__code__ for name in IGNORE_PRECISION}
+
+    @no_type_check  # a check would stand between it and its caller
+    @functools.wraps(derive)
+    def get_tau_sigma(tau: Any = None, sigma: Any = None) -> tuple[Any, Any]:
+        if tau is None and sigma is not None and sys._getframe(1).f_code in callers:
+            return None, tensor.as_tensor_variable(sigma)
+        pair: tuple[Any, Any] = derive(tau=tau, sigma=sigma)
+        return pair
+
+    continuous.get_tau_sigma = get_tau_sigma
+
+
+def _share_generators() -> None:
+    """Random generators are not copied when they are shared: nothing is drawn from them."""
+    import numpy as np
+    from pytensor.compile.sharedvalue import shared_constructor
+
+    copying = shared_constructor.dispatch(np.random.Generator)
+
+    @functools.wraps(copying)
+    def borrowing(value: Any, *args: Any, **kwargs: Any) -> Any:
+        return copying(value, *args, **{**kwargs, "borrow": True})
+
+    shared_constructor.register(np.random.Generator)(borrowing)
