@@ -49,6 +49,7 @@ PRELOADED = (  # noqa: SIM905
 _PACKAGES = ("synthstats_lightning", *(name for name in PRELOADED if "." not in name))
 """Packages whose files level `standard` lets a program read."""
 
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _TRIALS = 3
 """Times that an empty program may run out of time at the start."""
 
@@ -166,6 +167,8 @@ def _warm_up() -> dict[str, object]:
     warm.build_programs()
     gc.collect()
     gc.freeze()
+    # a model makes some ten thousand objects: a collection of its own would find nothing
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     huge_pages.collapse_heap()
     return {
         "pymc": pymc_adapter.VERSION,

@@ -23,7 +23,7 @@ from synthstats_lightning.scoring.nearby_folds import FoldSample, nearby_folds, 
 from synthstats_lightning.scoring.optimise import Optimum, distinct, maximise
 from synthstats_lightning.scoring.particles import (
     Particles,
-    effective_sample_size,
+    kish,
     systematic_resample,
 )
 from synthstats_lightning.scoring.pilot import Pilot
@@ -238,7 +238,7 @@ def _draw_folds(
 def _passes(log_weight: Float[Tensor, " draws"], settings: EngineSettings) -> bool:
     """The importance sampler's check: effective sample size and Pareto k."""
     count = len(log_weight)
-    if not float(effective_sample_size(log_weight)) > settings.min_ess_fraction * count:
+    if not kish(log_weight) > settings.min_ess_fraction * count:
         return False
     return float(pareto_shape(log_weight[:, None])) < good_pareto_k(count)
 

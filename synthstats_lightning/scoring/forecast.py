@@ -21,7 +21,7 @@ from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed
 from synthstats_lightning.scoring.given_rows import FirstRows, GivenRows
 from synthstats_lightning.scoring.heldout import conditional_densities
 from synthstats_lightning.scoring.ladder import Posterior, estimate_posterior
-from synthstats_lightning.scoring.particles import effective_sample_size, systematic_resample
+from synthstats_lightning.scoring.particles import systematic_resample
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import RowSubset
 
@@ -164,7 +164,7 @@ def forecast(
         draws=replicates.to(torch.float64).numpy(),
         quantities={name: derived[name].to(torch.float64).numpy() for name in quantities},
         estimator=belief.estimator,
-        effective_sample_size=float(effective_sample_size(belief.log_weight)),
+        effective_sample_size=kish(belief.log_weight),
         canonical=model.hash,
     )
 

@@ -38,7 +38,7 @@ class GivenRows:
         if is_coupled(self.target):
             return self.target.log_prior(theta), self.log_likelihood(theta)
         log_prior, log_likelihood = self.target.log_prior_and_likelihood(theta)
-        return log_prior, log_likelihood[:, self.given].sum(-1, keepdim=True)
+        return log_prior, torch.where(self.given, log_likelihood, 0.0).sum(-1, keepdim=True)
 
     def log_prior(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
         """Log prior density."""

@@ -17,7 +17,7 @@ from synthstats_lightning.scoring.mixture import (
 )
 from synthstats_lightning.scoring.particles import (
     Particles,
-    effective_sample_size,
+    kish,
     log_mean_exp,
     log_mean_se,
 )
@@ -101,7 +101,7 @@ def adapt(
         draws = draw(target, proposal, count, generator)
         if not bool(draws.log_weight.isfinite().any()):
             break
-        fraction = float(effective_sample_size(draws.log_weight)) / len(draws.theta)
+        fraction = kish(draws.log_weight) / len(draws.theta)
         stale = 0 if fraction > 1.1 * best else stale + 1
         best = max(best, fraction)
         good = fraction > settings.good_ess_fraction

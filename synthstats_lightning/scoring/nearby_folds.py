@@ -19,7 +19,12 @@ from torch import Tensor
 from synthstats_lightning.scoring.given_rows import GivenRows
 from synthstats_lightning.scoring.importance import adapt, draw, refine, weigh
 from synthstats_lightning.scoring.ladder import Search
-from synthstats_lightning.scoring.mixture import combine, refine_mixture
+from synthstats_lightning.scoring.mixture import (
+    ComponentDensities,
+    combine,
+    component_densities,
+    refine_mixture,
+)
 from synthstats_lightning.scoring.particles import Particles
 from synthstats_lightning.scoring.proposal import Proposal
 from synthstats_lightning.scoring.psis import good_pareto_k
@@ -93,6 +98,7 @@ def nearby_posterior(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
+    components: ComponentDensities | None = None,
 ) -> Nearby | None:
     """The posterior given most rows, by importance sampling from the full posterior's widened proposal.
 
@@ -105,6 +111,7 @@ def nearby_posterior(
         settings: Rounds and acceptance.
         generator: Source of randomness.
         deadline: Checked before each round.
+        components: Densities of the proposal's components at the particles, if they are known.
 
     Returns:
         The posterior; `None` where the sampler fails its check.
@@ -123,7 +130,7 @@ def nearby_posterior(
         # too few of the full posterior's draws to stand for this one, but enough to learn from
         log_weight = particles.log_weight - particles.log_likelihood[:, ~given].sum(1)
         if bool(log_weight.isfinite().any()):
-            learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight))
+            learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight), components)
             mixture = combine(learned, mixture, FULL_SHARE)
     proposal = Proposal(mixture, search.proposal.prior_fraction)
     for attempt in range(settings.importance_attempts):
@@ -170,10 +177,15 @@ def nearby_folds(
         Weighted draws, `None` for the folds whose sampler fails its check.
     """
     found: list[FoldSample | None] = []
+    mixture = search.proposal.mixture
+    components = None
+    if mixture is not None and not has_funnels(target) and not is_coupled(target):
+        with torch.no_grad():
+            components = component_densities(mixture, particles.theta)
     for row in rows.tolist():
         given = torch.arange(target.num_observations) != row
         near = nearby_posterior(
-            target, particles, search, given, settings.fold_draws, settings, generator, deadline
+            target, particles, search, given, settings.fold_draws, settings, generator, deadline, components
         )
         if near is None:
             found.append(None)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.particles import effective_sample_size
+from synthstats_lightning.scoring.particles import kish
 
 ITERATIONS = 100
 """Limit of the fixed-point iteration for the ratio."""
@@ -65,7 +65,7 @@ def bridge_ratio(
         Its logarithm; NaN where the draws do not overlap.
     """
     inside, fold = log_weight.log_softmax(0), fold_log_weight.log_softmax(0)
-    size, fold_size = float(effective_sample_size(inside)), float(effective_sample_size(fold))
+    size, fold_size = kish(inside), kish(fold)
     log_share, log_fold_share = math.log(size / (size + fold_size)), math.log(fold_size / (size + fold_size))
     log_ratio = (fold + fold_log_density).logsumexp(0)
     for _ in range(ITERATIONS):
