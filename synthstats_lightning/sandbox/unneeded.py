@@ -22,6 +22,7 @@ def install() -> None:
     """Leaves that work out, in this process."""
     _skip_precisions()
     _share_generators()
+    _fold_shapes()
 
 
 def _skip_precisions() -> None:
@@ -54,3 +55,30 @@ def _share_generators() -> None:
         return copying(value, *args, **{**kwargs, "borrow": True})
 
     shared_constructor.register(np.random.Generator)(borrowing)
+
+
+def _fold_shapes() -> None:
+    """Lengths that are an entry of a constant are read, not found by rewriting a graph."""
+    from pytensor.tensor.random import op
+
+    infer = op.infer_static_shape
+
+    @functools.wraps(infer)
+    def infer_static_shape(shape: Any) -> Any:
+        return infer([_length(entry) for entry in shape] if isinstance(shape, tuple | list) else shape)
+
+    op.infer_static_shape = infer_static_shape
+
+
+def _length(entry: Any) -> Any:
+    """The number that a variable stands for, if it is an entry of a constant; else the variable."""
+    from pytensor.graph.basic import Constant
+    from pytensor.tensor.subtensor import Subtensor
+
+    node = getattr(entry, "owner", None)
+    if node is None or not isinstance(node.op, Subtensor) or isinstance(node.op.idx_list[0], slice):
+        return entry
+    if not all(isinstance(part, Constant) for part in node.inputs):
+        return entry
+    found = node.inputs[0].data[tuple(int(index.data) for index in node.inputs[1:])]
+    return int(found) if found.ndim == 0 and found.dtype.kind in "iu" else entry

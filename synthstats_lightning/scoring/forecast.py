@@ -21,7 +21,7 @@ from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed
 from synthstats_lightning.scoring.given_rows import FirstRows, GivenRows
 from synthstats_lightning.scoring.heldout import conditional_densities
 from synthstats_lightning.scoring.ladder import Posterior, estimate_posterior
-from synthstats_lightning.scoring.particles import systematic_resample
+from synthstats_lightning.scoring.particles import kish, systematic_resample
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.scoring.target import RowSubset
 

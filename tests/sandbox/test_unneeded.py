@@ -11,6 +11,7 @@ import pytest
 from pymc.distributions import continuous
 from pytensor.compile.sharedvalue import shared_constructor
 from pytensor.graph.basic import equal_computations
+from pytensor.tensor.random import op
 
 from synthstats_lightning.sandbox import unneeded
 
@@ -25,9 +26,10 @@ ARGUMENTS = {
 @pytest.fixture
 def installed() -> Iterator[None]:
     derive, generator = continuous.get_tau_sigma, shared_constructor.dispatch(np.random.Generator)
+    infer = op.infer_static_shape
     unneeded.install()
     yield
-    continuous.get_tau_sigma = derive
+    continuous.get_tau_sigma, op.infer_static_shape = derive, infer
     shared_constructor.register(np.random.Generator)(generator)
 
 
@@ -71,3 +73,42 @@ def test_densities_still_have_precisions() -> None:
 def test_a_shared_generator_is_no_copy() -> None:
     generator = np.random.default_rng(1)
     assert pytensor.shared(generator).get_value(borrow=True) is generator
+
+
+def shapes() -> list[tuple[int | None, ...]]:
+    """Static shapes of variables whose sizes are given in every way."""
+    length = pytensor.tensor.lscalar("length")
+    rows = pytensor.shared(np.zeros((3, 2)), shape=(3, 2))
+    sizes = pytensor.tensor.constant(np.array([[4, 5], [6, 7]]))
+    variables = [
+        pm.Normal.dist(),
+        pm.Normal.dist(size=3),
+        pm.Normal.dist(shape=(2, 4)),
+        pm.Normal.dist(np.zeros((2, 1)), size=(2, 3)),
+        pm.Normal.dist(rows, 1.0),
+        pm.Normal.dist(size=(rows.shape[0], 2)),
+        pm.Normal.dist(size=(length, 2)),
+        pm.Normal.dist(size=sizes[1]),
+        pm.Normal.dist(size=(sizes[0, 1], sizes[1, 0])),
+        pm.Normal.dist(size=sizes[0][1:]),
+        pm.MvNormal.dist(np.zeros(2), np.eye(2), size=5),
+        pm.Dirichlet.dist(np.ones((3, 2))),
+    ]
+    return [variable.type.shape for variable in variables]
+
+
+def test_shapes_are_the_same(request: pytest.FixtureRequest) -> None:
+    expected = shapes()
+    request.getfixturevalue("installed")
+    assert shapes() == expected
+    assert (2, 4) in expected
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_constant_length_needs_no_rewriting(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytensor.tensor.basic import infer_shape_db
+
+    monkeypatch.setattr(infer_shape_db.default_query, "rewrite", None)
+    assert pm.Normal.dist(shape=(27,)).type.shape == (27,)
+    with pytest.raises(TypeError, match="not callable"):
+        pm.Normal.dist(size=(pytensor.shared(np.zeros((3, 2)), shape=(3, 2)).shape[0], 2))
