@@ -10,8 +10,7 @@ Accuracy: elpd against long runs (4 chains of 5000 draws; rows of Pareto k above
 standard deviation of our evidence over seeds.
 
 Throughput: a thousand programs of twenty structures (`scoring_structures.py`), from source to score, with one
-worker on one core and with two on two, against nutpie in one warm process on one core that keeps the compiled
-function of every model text.
+worker and with two, against nutpie in one warm process that keeps the compiled function of every model text.
 nutpie scores a random sample of the distinct texts; a repeated text is charged its sampling alone.
 
 Usage: `python benchmarks/scoring.py --json scoring.json` (about fifteen minutes; `--short` for a third of it,
@@ -21,7 +20,6 @@ Usage: `python benchmarks/scoring.py --json scoring.json` (about fifteen minutes
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -30,7 +28,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +51,6 @@ from synthstats_lightning.tasks import Task, get_task
 COLD = {"draws": 1000, "tune": 200, "chains": 2}
 LONG = {"draws": 5000, "tune": 2000, "chains": 4, "target_accept": 0.95, "refit": True}
 SHORT_LONG = {**LONG, "draws": 2500, "tune": 1000, "chains": 2}
-
-
-@contextlib.contextmanager
-def on_cores(count: int) -> Iterator[None]:
-    """Has this thread, and all that it starts meanwhile, run on so many cores."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(allowed)[:count])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 def score_source(sandbox: Sandbox, source: str, task: Task) -> tuple[Score, float]:
@@ -149,8 +135,8 @@ def measure(names: list[str], task: Task, long: dict[str, Any], seeds: int) -> l
 
 
 def seconds_per_program(sources: list[str], task: Task, workers: int) -> float:
-    """Wall-clock seconds of one program when so many workers, each with a core, score all of them."""
-    with on_cores(workers), ProgramScorer(workers) as scorer:
+    """Wall-clock seconds of one program when so many workers score all of them."""
+    with ProgramScorer(workers) as scorer:
         scorer.start()
         # two programs for each worker, so that none starts cold
         for future in [scorer.submit(f"{WARM_UP}\n# {index}", task) for index in range(2 * workers)]:
@@ -173,8 +159,7 @@ def measure_throughput(count: int, sample: int, task: Task) -> dict[str, float]:
     together = seconds_per_program(sources, task, 2)
     print(f"ours: {together:.4f} s per program with two workers", flush=True)
     chosen = random.Random(1).sample(distinct, min(sample, len(distinct)))
-    with on_cores(1):
-        found = in_new_process("scoring_reused.py", {"sources": [WARM_UP, *chosen], **COLD}, task)
+    found = in_new_process("scoring_reused.py", {"sources": [WARM_UP, *chosen], **COLD}, task)
     compiling, rest = statistics.fmean(found["compile"]), statistics.fmean(found["rest"])
     nutpie = rest + compiling * len(distinct) / len(sources)
     print(
@@ -250,8 +235,7 @@ def main() -> None:
     torch.set_num_threads(1)
     long, seeds = (SHORT_LONG, 5) if options.short else (LONG, 20)
     task = get_task("dugongs")
-    with on_cores(1):
-        rows = measure(options.programs, task, long, seeds) if options.programs else []
+    rows = measure(options.programs, task, long, seeds) if options.programs else []
     figures = summarise(rows) if rows else {}
     if options.batch > 0:
         figures |= measure_throughput(options.batch, options.sample, task)

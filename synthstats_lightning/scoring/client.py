@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -37,6 +39,8 @@ MAX_ANSWER = 1 << 28
 """Bytes of the largest answer (scores have one number a row)."""
 START_SECONDS = 120.0
 """A scoring process that has not imported torch by then never will."""
+ENDING_SECONDS = 5.0
+"""A scoring process that fails to start has hung up before it ends, and its exit status tells why."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class ScoringClient:
 
         Raises:
             ScoringStartError: If it does not come up.
-            WorkerLostError: If this client is closed.
+            WorkerLostError: If it is killed while it starts, or this client is closed.
         """
         if self._closed:
             raise WorkerLostError("the scoring client is closed")
@@ -163,9 +167,13 @@ class ScoringClient:
             "cache_entries": self.cache_entries,
             "confined": self.confined,
         }
+        process = self._process
         try:
-            self._exchange(greeting, START_SECONDS)
+            self._exchange(greeting, START_SECONDS, ENDING_SECONDS)
         except (WorkerLostError, _OverrunError) as error:
+            if isinstance(error, WorkerLostError) and process.returncode == -signal.SIGKILL:
+                # from outside, such as for lack of memory: no fault of the installation
+                raise WorkerLostError("the scoring process was killed while it started") from error
             raise ScoringStartError(
                 "the scoring process did not start; its error is on standard error"
             ) from error
@@ -257,11 +265,15 @@ class ScoringClient:
         self._closed = True
         self._stop()
 
-    def _stop(self) -> None:
+    def _stop(self, patience: float = 0.0) -> None:
+        """Ends the process; one that has hung up may end by itself first, in so many seconds."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         if self._process is not None:
+            if patience:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(patience)
             self._process.kill()
             self._process.wait()
             self._process = None
@@ -280,7 +292,7 @@ class ScoringClient:
             message = f"the scorer was ended after {limit:.0f} seconds"
             return Score.failed(FailureCategory.SCORER_LIMIT, message, limit).to_dict()
 
-    def _exchange(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
+    def _exchange(self, request: dict[str, Any], limit: float, patience: float = 0.0) -> dict[str, Any]:
         if self._connection is None:
             raise WorkerLostError("the scoring process does not run")
         try:
@@ -290,7 +302,7 @@ class ScoringClient:
                 raise _OverrunError
             answer: dict[str, Any] = json.loads(self._connection.recv_bytes(MAX_ANSWER))
         except (EOFError, OSError) as error:
-            self._stop()
+            self._stop(patience)
             self.restarts += 1
             raise WorkerLostError("the scoring process died") from error
         return answer
