@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from torch.nn import functional
 
-from synthstats_lightning.policy.few_rows import FEW_ROWS, LARGE, linear
+from synthstats_lightning.policy import few_rows
+from synthstats_lightning.policy.few_rows import FEW_ROWS, LARGE, linear, turned_is_faster
 
 
-@pytest.mark.parametrize("shape", [(7,), (8, 1), (2, 3, 8), (48,), (6,), (49,)])
+@pytest.fixture(params=[True, False])
+def turned(request, monkeypatch):
+    monkeypatch.setattr(few_rows, "turned_is_faster", lambda *shape: request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("shape", [(7,), (8, 1), (2, 3, 8), (48,), (1,), (49,)])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_values_and_layout_are_those_of_the_plain_product(shape, with_bias):
+def test_values_and_layout_are_those_of_the_plain_product(shape, with_bias, turned):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(*shape, 512, generator=generator)
     weight = torch.randn(2048, 512, generator=generator)
@@ -22,18 +31,52 @@ def test_values_and_layout_are_those_of_the_plain_product(shape, with_bias):
     assert found.shape == exact.shape
     assert found.is_contiguous()
     assert (found.double() - exact).abs().max() < 1e-4
-    if x[..., 0].numel() not in FEW_ROWS:
+    if not turned or x[..., 0].numel() not in FEW_ROWS:
         assert torch.equal(found, functional.linear(x, weight, bias))
 
 
-def test_slopes_pass_through():
+def test_slopes_pass_through(turned):
     weight = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(1))
     x = torch.ones(8, 1024, requires_grad=True)
     linear(x, weight).sum().backward()
     assert torch.allclose(x.grad, weight.sum(0).expand(8, -1), atol=1e-3)
 
 
-def test_other_types_go_the_plain_way():
+def test_other_types_go_the_plain_way(monkeypatch):
+    monkeypatch.setattr(few_rows, "turned_is_faster", None)
     weight = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(1)).double()
     x = torch.ones(8, 1024, dtype=torch.float64)
     assert torch.equal(linear(x, weight), functional.linear(x, weight))
+
+
+def test_deterministic_runs_go_the_plain_way(monkeypatch):
+    monkeypatch.setattr(few_rows, "turned_is_faster", None)
+    weight, x = torch.ones(1024, 1024), torch.ones(8, 1024)
+    with pytest.raises(TypeError, match="not callable"):
+        linear(x, weight)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.equal(linear(x, weight), functional.linear(x, weight))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_trial_finds_the_faster_order(slow, monkeypatch):
+    plain = functional.linear
+
+    def linear(x, weight):
+        time.sleep(0.05 if slow else 0.0)
+        return plain(x, weight) if slow else x[:, :1]
+
+    monkeypatch.setattr(functional, "linear", linear)
+    turned_is_faster.cache_clear()
+    assert turned_is_faster(8, 2048, 1024, 1) is slow
+    assert turned_is_faster(8, 2048, 1024, 1) is slow
+    assert turned_is_faster.cache_info().misses == 1
+    turned_is_faster.cache_clear()
+
+
+def test_a_trial_of_a_vocabulary_takes_little_memory():
+    turned_is_faster(3, 400_000, 2048, 1)  # 3 GB
+    turned_is_faster.cache_clear()
