@@ -9,7 +9,12 @@ from scipy import stats
 
 from synthstats_lightning.policy import LoraSettings, ModelSettings, Policy, SamplingSettings, load_policy
 from synthstats_lightning.policy.hidden import pad_left
-from synthstats_lightning.policy.sampling import behaviour_probabilities, draw_tokens, stream_seed
+from synthstats_lightning.policy.sampling import (
+    LARGE_VOCABULARY,
+    behaviour_probabilities,
+    draw_tokens,
+    stream_seed,
+)
 from tests.policy.conftest import awaken, save_random_model
 
 PROMPTS = [[1, 10, 11, 12, 13, 14, 2], [1, 20, 21, 2]]
@@ -186,6 +191,23 @@ def test_drawing_inverts_the_cumulative_distribution() -> None:
     probabilities = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]]).expand(4, -1)
     uniforms = torch.tensor([0.0, 0.2499, 0.2501, 1 - 2**-53], dtype=torch.float64)
     assert draw_tokens(probabilities, uniforms).tolist() == [1, 1, 3, 3]
+
+
+@pytest.mark.parametrize("vocabulary", [8193, 9216, 20_001])
+def test_drawing_from_a_large_vocabulary_is_the_same(vocabulary: int) -> None:
+    assert vocabulary > LARGE_VOCABULARY
+    generator = torch.Generator().manual_seed(vocabulary)
+    probabilities = (3.0 * torch.randn(500, vocabulary, generator=generator)).softmax(-1)
+    # long runs of tokens that cannot be, at the ends too
+    probabilities[probabilities < probabilities.mean()] = 0.0
+    probabilities[:, :600] = probabilities[:, -700:] = 0.0
+    uniforms = torch.rand(500, generator=generator, dtype=torch.float64)
+    uniforms[0], uniforms[1] = 0.0, 1.0 - 2.0**-53
+    cumulative = probabilities.double().cumsum(-1)
+    expected = (cumulative <= uniforms[:, None] * cumulative[:, -1:]).sum(1)
+    drawn = draw_tokens(probabilities, uniforms)
+    assert torch.equal(drawn, expected)
+    assert (probabilities.gather(1, drawn[:, None]) > 0).all()
 
 
 def test_gets_along_with_inference_mode_and_without_adapter(model_folder: Path, policy: Policy) -> None:
