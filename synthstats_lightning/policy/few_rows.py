@@ -30,10 +30,10 @@ def linear(
 ) -> Float[Tensor, "*rows out"]:
     """`x Wᵀ + bias`, as `torch.nn.functional.linear`, up to rounding.
 
-    On a CPU, for few rows of a large matrix in float32, as `(W xᵀ)ᵀ` where a trial finds that faster: with all
-    rows at once it took 0.5 to 1.8 of the time, depending on processor, shape and rows.
-    `torch.use_deterministic_algorithms` (Lightning's `deterministic`) keeps the plain order, since a trial may
-    end differently in another process.
+    On a CPU, for few rows of a large matrix in float32, as `(W xᵀ)ᵀ` where a trial finds that faster: with
+    all rows at once it took 0.5 to 1.8 of the time, depending on processor, shape and rows.
+    `torch.use_deterministic_algorithms` (Lightning's `deterministic`) keeps the plain order, since a trial
+    may end differently in another process.
 
     Args:
         x: The rows.
