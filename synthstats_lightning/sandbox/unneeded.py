@@ -76,7 +76,9 @@ def _length(entry: Any) -> Any:
     from pytensor.tensor.subtensor import Subtensor
 
     node = getattr(entry, "owner", None)
-    if node is None or not isinstance(node.op, Subtensor) or isinstance(node.op.idx_list[0], slice):
+    if node is None or not isinstance(node.op, Subtensor):
+        return entry
+    if any(isinstance(part, slice) for part in node.op.idx_list):
         return entry
     if not all(isinstance(part, Constant) for part in node.inputs):
         return entry

@@ -97,6 +97,21 @@ def shapes() -> list[tuple[int | None, ...]]:
     return [variable.type.shape for variable in variables]
 
 
+def test_parts_of_constants_stay_as_they_are() -> None:
+    sizes = pytensor.tensor.constant(np.arange(24).reshape(2, 3, 4))
+    for part in (
+        sizes[1],
+        sizes[0, 1:2],
+        sizes[:, 1],
+        sizes[()],
+        sizes[0, 1, 1:3],
+        pytensor.tensor.constant(np.ones(3))[1],
+    ):
+        assert unneeded._length(part) is part
+    assert unneeded._length(sizes[1, 2, -1]) == 23
+    assert unneeded._length(5) == 5
+
+
 def test_shapes_are_the_same(request: pytest.FixtureRequest) -> None:
     expected = shapes()
     request.getfixturevalue("installed")

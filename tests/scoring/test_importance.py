@@ -8,6 +8,7 @@ import torch
 
 from synthstats_lightning.scoring.importance import acceptable, draw, weigh
 from synthstats_lightning.scoring.ladder import estimate_posterior
+from synthstats_lightning.scoring.particles import effective_sample_size, kish
 from synthstats_lightning.scoring.pilot import choose_starts, draw_pilot, find_modes
 from synthstats_lightning.scoring.proposal import first_proposal, scale_from_precision
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -111,3 +112,16 @@ def test_same_seed_same_bits():
     assert first.log_evidence == second.log_evidence
     assert torch.equal(first.theta, second.theta)
     assert first.log_evidence != posterior(target, 8).particles.log_evidence
+
+
+@pytest.mark.parametrize("shift", [0.0, -2000.0, 900.0])
+def test_one_set_of_weights_has_the_effective_sample_size_of_a_batch(shift):
+    log_weight = 3.0 * torch.randn(5, 300, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    log_weight[0] = 0.0
+    log_weight[1, ::2] = -torch.inf
+    log_weight[2, 1:] = -torch.inf
+    log_weight[3] = -torch.inf
+    sizes = [kish(row) for row in log_weight + shift]
+    np.testing.assert_allclose(sizes, effective_sample_size(log_weight + shift), rtol=1e-12)
+    assert sizes[0] == pytest.approx(300)
+    assert sizes[2:4] == [1.0, 0.0]
