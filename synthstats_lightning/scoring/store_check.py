@@ -8,7 +8,7 @@ import sqlite3
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 _MAGIC = b"SQLite format 3\0"
@@ -43,7 +43,8 @@ def corruption(path: Path) -> str | None:
 def set_aside_if_corrupt(path: Path) -> Path | None:
     """Gives a corrupt database another name, so that a new one can be begun, and warns.
 
-    Of several processes that find it corrupt one renames it; those that use it go on with the renamed file.
+    Of several processes that open a corrupt one, one finds it so and renames it. Processes that use it
+    already go on with the renamed file.
 
     Args:
         path: The file, which need not exist.
@@ -51,17 +52,15 @@ def set_aside_if_corrupt(path: Path) -> Path | None:
     Returns:
         The new name, `None` if nothing was wrong.
     """
-    if not path.is_file() or corruption(path) is None:
-        return None
+    # a look has the file open, with SQLite's companion files beside it: none may be renamed meanwhile
     with _one_process(path.parent):
         reason = corruption(path) if path.is_file() else None
         if reason is None:
-            return None  # another process has just begun a new one
+            return None
         stem = f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}"
         for suffix in _COMPANIONS:
-            companion = path.with_name(path.name + suffix)
-            if companion.is_file():
-                companion.rename(path.with_name(stem + suffix))
+            with suppress(FileNotFoundError):  # a process that used the file may remove its companions now
+                path.with_name(path.name + suffix).rename(path.with_name(stem + suffix))
     aside = path.with_name(stem)
     reason = " ".join(reason.split())
     warnings.warn(f"corrupt store of scores {path} ({reason}): set aside as {aside}", stacklevel=3)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from synthstats_lightning.scoring import store_check
 from synthstats_lightning.scoring.cache import CacheKey
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -76,6 +78,29 @@ def test_processes_that_find_it_corrupt_at_once(tmp_path):
         found = list(pool.map(open_store, [str(path)] * 6))
     assert sorted(found) == [(1, 0)] * 5 + [(1, 1)]
     assert len(list(tmp_path.glob("*.corrupt-*"))) == 1
+
+
+def test_one_at_a_time_looks_whether_it_is_corrupt(tmp_path, monkeypatch):
+    """A look leaves SQLite's companion files beside the database, which another one must not rename."""
+    path = filled(tmp_path / "scores.sqlite")
+    corrupt(path, "short")
+    looking, most = 0, 0
+
+    def counted(path: Path) -> str | None:
+        nonlocal looking, most
+        looking += 1
+        most = max(most, looking)
+        time.sleep(0.02)
+        found = corruption(path)
+        looking -= 1
+        return found
+
+    monkeypatch.setattr(store_check, "corruption", counted)
+    with warnings.catch_warnings(), ThreadPoolExecutor(4) as pool:
+        warnings.simplefilter("ignore")
+        asides = list(pool.map(set_aside_if_corrupt, [path] * 4))
+    assert most == 1
+    assert [aside for aside in asides if aside] == list(tmp_path.glob("*.corrupt-*"))
 
 
 def test_what_is_no_database_is_not_touched(tmp_path):
