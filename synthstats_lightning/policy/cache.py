@@ -49,19 +49,31 @@ class BufferedLayer(DynamicLayer):
         self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
         return self.keys, self.values
 
+    @torch.no_grad()
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Keep, repeat or drop rows of the batch; the buffers are made anew at the next token."""
-        super().reorder_cache(beam_idx)
-        self.buffers = None
+        """Keep, repeat or drop rows of the batch, in buffers with room for more tokens."""
+        length = self.get_seq_length()
+        if not length:
+            return
+        buffers = tuple(_room(past, len(beam_idx), length + 1) for past in (self.keys, self.values))
+        self.keys, self.values = (
+            torch.index_select(past, 0, beam_idx.to(past.device), out=buffer[..., :length, :])
+            for past, buffer in zip((self.keys, self.values), buffers, strict=True)
+        )
+        self.buffers = (buffers[0], buffers[1])
 
 
 def _grown(past: Tensor | None, new: Tensor, start: int, end: int) -> Tensor:
     """A buffer with room for `end` tokens, whose first `start` are `past`."""
-    room = -(-end // BLOCK) * BLOCK
-    buffer = new.new_empty(*new.shape[:-2], room, new.shape[-1])
+    buffer = _room(new, new.shape[0], end)
     if past is not None and start > 0:
         buffer[..., :start, :] = past
     return buffer
+
+
+def _room(like: Tensor, batch: int, tokens: int) -> Tensor:
+    """An empty `[batch, heads, tokens or more, size]` with the heads and the size of another."""
+    return like.new_empty(batch, like.shape[1], -(-tokens // BLOCK) * BLOCK, like.shape[-1])
 
 
 def sampling_cache(config: Any) -> Cache:

@@ -16,7 +16,7 @@ from peft.tuners.lora.layer import Linear, LoraLayer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthstats_lightning.policy.few_rows import linear
+from synthstats_lightning.policy.products import linear, packed, times
 
 
 class LowRankLinear(torch.autograd.Function):
@@ -29,7 +29,7 @@ class LowRankLinear(torch.autograd.Function):
         """The output `[tokens, out]` of `x [tokens, in]`, `low [rank, in]` (A) and `high [out, rank]` (B)."""
         with torch.autocast(x.device.type, enabled=False):
             inner = functional.linear(x, low)
-            output = functional.linear(x, weight, bias).addmm_(inner, high.T, alpha=scale)
+            output = linear(x, weight, bias).addmm_(inner, high.T, alpha=scale)
         context.save_for_backward(x, weight, low, high, inner)
         context.scale = scale
         return output
@@ -42,7 +42,7 @@ class LowRankLinear(torch.autograd.Function):
         with torch.autocast(grad.device.type, enabled=False):
             reduced = (grad @ high).mul_(context.scale)
             if context.needs_input_grad[0]:
-                grad_x = (grad @ weight).addmm_(reduced, low)
+                grad_x = times(grad, weight).addmm_(reduced, low)
             if context.needs_input_grad[3]:
                 grad_low = reduced.T @ x
             if context.needs_input_grad[4]:
@@ -60,6 +60,12 @@ class FusedLinear(Linear):
         if self.folded is not None:
             return linear(x, *self.folded)
         name = self.only_adapter()
+        if (
+            self.disable_adapters
+            and type(self.base_layer) is nn.Linear
+            and not (self.merged or args or kwargs)
+        ):
+            return linear(x, self.base_layer.weight, self.base_layer.bias)
         if name is None or args or kwargs:
             output: Tensor = super().forward(x, *args, **kwargs)
             return output
@@ -87,7 +93,7 @@ class FusedLinear(Linear):
             raise ValueError("only a layer with one plain adapter can be folded")
         low, high = self.lora_A[name].weight, self.lora_B[name].weight
         weight = torch.addmm(self.base_layer.weight, high, low, alpha=self.scaling[name])
-        self.folded = (weight, self.base_layer.bias)
+        self.folded = (packed(weight), self.base_layer.bias)
 
     def unfold(self) -> None:
         """The end of `fold`."""

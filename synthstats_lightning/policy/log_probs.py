@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from synthstats_lightning.policy.few_rows import linear
+from synthstats_lightning.policy.products import linear
 
 CHUNK_ELEMENTS = 2**26
 """Logits that the chunked form holds at once: 256 MiB in float32."""
