@@ -1,15 +1,16 @@
-"""Products of rows with a large weight in float32 on a CPU, by the faster of the libraries in PyTorch.
+"""Products of rows with a frozen weight in float32 on a CPU, by the faster of the libraries in PyTorch.
 
-PyTorch leaves such products to a BLAS, MKL in its builds for x86, which on an AMD processor took twice the
-time of oneDNN, the library behind its other operations. oneDNN also has a layout for weights that many
-products with few rows use, as in decoding: a BLAS rearranges the weight anew in every product.
+PyTorch leaves such products to a BLAS: MKL, in its builds for x86. On AMD processors MKL does without their
+AVX-512 and takes twice the time of oneDNN, the library behind PyTorch's other operations. oneDNN also has a
+layout for weights that many products with few rows use, as in decoding: a BLAS rearranges the weight anew in
+every product.
 """
 
 from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,18 +19,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+WORK = 2**22
+"""Rows times entries of the weight, from which on a product is worth the detour."""
+ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256)
+"""Numbers of rows that oneDNN is given. It compiles code for every number of rows and shape of a weight, and
+keeps a thousand of them: 2 GB, where all are different."""
 LARGE = 2**20
-"""Entries of the smallest weight for which there is a choice: every new number of rows costs oneDNN half a
-millisecond of compiling."""
-FEW_ROWS = 48
-"""Up to so many rows the few-row trial speaks, from there on the other."""
-TRIAL_ROWS = {True: 8, False: 256}
-"""Rows of a trial, by whether they are few."""
-TRIAL_WEIGHTS = {True: 32, False: 4}
-"""Weights of `LARGE` entries in a trial: more than caches hold where reading them counts."""
-TRIALS = 3
+"""Entries of the smallest weight that is worth another layout."""
+TRIAL_ROWS, TRIAL_WEIGHTS, TRIALS = 8, 32, 3
+"""Of a trial: rows; weights of `LARGE` entries, together more than caches hold; repetitions."""
 GAIN = 0.8
-"""oneDNN is taken where it needs less than this share of the time."""
+"""The other layout is taken where it needs less than this share of the time."""
+CPU_INFO = Path("/proc/cpuinfo")
 
 
 def linear(
@@ -39,14 +40,10 @@ def linear(
 ) -> Float[Tensor, "*rows out"]:
     """`x Wᵀ + bias`, as `torch.nn.functional.linear`, up to rounding.
 
-    On a CPU, for a large frozen W in float32, by oneDNN where a trial finds that faster in this process.
-    `torch.use_deterministic_algorithms` (Lightning's `deterministic`) leaves it to BLAS, since a trial may
-    end differently in another process.
-
     Args:
-        x: The rows; the only argument that gradients are computed for.
+        x: The rows; the only argument that gradients are computed for where W is frozen.
         weight: W, or what `packed` made of it.
-        bias: Added to each row.
+        bias: Added to each row; frozen where W is.
     """
     if not (weight.is_mkldnn or _by_one_dnn(x, weight)):
         return functional.linear(x, weight, bias)
@@ -57,20 +54,25 @@ def linear(
 
 
 def times(x: Float[Tensor, "*rows out"], weight: Float[Tensor, "out width"]) -> Float[Tensor, "*rows width"]:
-    """`x W`, the gradient of `linear` for its rows; chosen as there, and without a gradient itself."""
+    """`x W`, the gradient of `linear` for its rows; without a gradient itself."""
     return _one_dnn(x, weight.T, None) if _by_one_dnn(x, weight) else x @ weight
 
 
 @torch.no_grad()
 def packed(weight: Float[Tensor, "out width"]) -> Float[Tensor, "out width"]:
-    """A copy of W in oneDNN's layout if `linear` would take oneDNN for few rows, else W itself.
+    """A copy of a large W in oneDNN's layout where a trial finds that faster for few rows, else W itself.
 
-    Only `linear` knows what to do with it.
+    Only `linear` knows what to do with it. `torch.use_deterministic_algorithms` (Lightning's `deterministic`)
+    leaves W as it is, since a trial may end differently in another process.
     """
-    if not _open_to_choice(weight) or not one_dnn_is_faster(True, torch.get_num_threads()):
+    if (
+        weight.numel() < LARGE
+        or not _possible(weight)
+        or torch.are_deterministic_algorithms_enabled()
+        or not layout_is_faster(torch.get_num_threads())
+    ):
         return weight
-    copy: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-    return copy
+    return _packed(weight)
 
 
 class _Linear(torch.autograd.Function):
@@ -89,50 +91,81 @@ class _Linear(torch.autograd.Function):
 
 
 def _one_dnn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product in blocks of rows whose numbers are in `ROWS`."""
     rows = x.reshape(-1, x.shape[-1]).contiguous()
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    number, most = len(rows), ROWS[-1]
+    if number <= most:
+        product = _block(rows, weight, bias)
+    else:
+        product = x.new_empty(number, weight.shape[0])
+        for start in range(0, number, most):
+            product[start : start + most] = _block(rows[start : start + most], weight, bias)
     return product.view(*x.shape[:-1], product.shape[-1])
 
 
+def _block(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    number = len(rows)
+    wanted = next(count for count in ROWS if count >= number)
+    if wanted > number:
+        rows = functional.pad(rows, (0, 0, 0, wanted - number))
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return product[:number]
+
+
+def _packed(weight: Tensor) -> Tensor:
+    copy: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+    return copy
+
+
 def _by_one_dnn(x: Tensor, weight: Tensor) -> bool:
-    if not _open_to_choice(weight) or x.dtype != torch.float32 or not x.numel():
-        return False
-    return one_dnn_is_faster(x.numel() // x.shape[-1] <= FEW_ROWS, torch.get_num_threads())
+    return (
+        x.numel() // max(x.shape[-1], 1) * weight.numel() >= WORK
+        and x.dtype == torch.float32
+        and _possible(weight)
+        and blas_is_slow()
+    )
 
 
-def _open_to_choice(weight: Tensor) -> bool:
+def _possible(weight: Tensor) -> bool:
     return (
         not torch.compiler.is_compiling()
-        and weight.numel() >= LARGE
         and weight.dtype == torch.float32
         and weight.device.type == "cpu"
         and not weight.requires_grad
         and not torch.is_autocast_enabled("cpu")
-        and not torch.are_deterministic_algorithms_enabled()
         and bool(torch.backends.mkldnn.enabled)
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
 
 
 @functools.cache
-def one_dnn_is_faster(few: bool, threads: int) -> bool:
-    """Whether oneDNN needs less than `GAIN` of the time of BLAS here, by one trial in this process.
+def blas_is_slow() -> bool:
+    """Whether this is MKL on an AMD processor with AVX-512; no measurement, so that all processes agree."""
+    return (
+        torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and CPU_INFO.is_file()
+        and "AuthenticAMD" in CPU_INFO.read_text()
+    )
+
+
+@functools.cache
+def layout_is_faster(threads: int) -> bool:
+    """Whether few rows are multiplied faster with oneDNN's layout of a weight, by one trial in this process.
 
     Args:
-        few: Of products of few rows, rather than of many.
         threads: Of PyTorch; the answer may differ with them.
     """
     side = round(LARGE**0.5)
-    ways: tuple[Callable[[Tensor, Tensor, None], Tensor], ...] = (functional.linear, _one_dnn)
-    seconds: tuple[list[float], list[float]] = ([], [])
     with torch.inference_mode():
-        weights = torch.ones(TRIAL_WEIGHTS[few], side, side)
-        x = torch.ones(TRIAL_ROWS[few], side)
+        plain = list(torch.ones(TRIAL_WEIGHTS, side, side))
+        ways = (plain, [_packed(weight) for weight in plain])
+        seconds: tuple[list[float], list[float]] = ([], [])
+        x = torch.ones(TRIAL_ROWS, side)
         for _ in range(TRIALS):
-            for product, found in zip(ways, seconds, strict=True):
+            for weights, found in zip(ways, seconds, strict=True):
                 start = time.perf_counter()
                 for weight in weights:
-                    product(x, weight, None)
+                    _ = _one_dnn(x, weight, None) if weight.is_mkldnn else functional.linear(x, weight)
                 found.append(time.perf_counter() - start)
-    plain, one_dnn = map(min, seconds)
-    return one_dnn < GAIN * plain
+    return min(seconds[1]) < GAIN * min(seconds[0])

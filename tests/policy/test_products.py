@@ -1,9 +1,10 @@
-"""Products with a large weight, by either library, against float64."""
+"""Products with a frozen weight, by either library, against float64."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,21 +12,36 @@ from torch import Tensor
 from torch.nn import functional
 
 from synthstats_lightning.policy import products
-from synthstats_lightning.policy.products import LARGE, linear, one_dnn_is_faster, packed, times
+from synthstats_lightning.policy.products import (
+    LARGE,
+    ROWS,
+    blas_is_slow,
+    layout_is_faster,
+    linear,
+    packed,
+    times,
+)
+
+MANY = 20_000
+"""Rows that are work enough for any weight here."""
 
 
 @pytest.fixture(params=[False, True], ids=["blas", "one_dnn"])
 def one_dnn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(products, "one_dnn_is_faster", lambda few, threads: request.param)
+    monkeypatch.setattr(products, "blas_is_slow", lambda: request.param)
+    monkeypatch.setattr(products, "layout_is_faster", lambda threads: request.param)
     return bool(request.param)
 
 
 @pytest.fixture
-def never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(few: bool, threads: int) -> bool:
-        raise AssertionError("asked for a trial")
+def never_one_dnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise AssertionError("left to oneDNN")
 
-    monkeypatch.setattr(products, "one_dnn_is_faster", fail)
+    monkeypatch.setattr(products, "blas_is_slow", lambda: True)
+    monkeypatch.setattr(products, "layout_is_faster", lambda threads: True)
+    monkeypatch.setattr(products, "_one_dnn", fail)
+    monkeypatch.setattr(products, "_packed", fail)
 
 
 @pytest.fixture
@@ -43,7 +59,7 @@ def test_a_large_weight_is_large() -> None:
     assert normal(2048, 512).numel() == LARGE
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (8, 1), (2, 3, 8), (49,), (300,), (0,), (2, 0)])
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (8, 1), (2, 3, 8), (257,), (700,), (0,), (2, 0)])
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("with_packed", [False, True])
 def test_values_are_those_of_the_plain_product(
@@ -67,18 +83,40 @@ def test_rows_that_do_not_lie_one_after_the_other(one_dnn: bool) -> None:
     exact = x.double() @ weight.double().T
     assert torch.allclose(linear(x, weight).double(), exact, atol=1e-4)
     assert torch.allclose(linear(x, packed(weight)).double(), exact, atol=1e-4)
-    assert torch.allclose(times(exact.float(), weight).double(), exact @ weight.double(), rtol=1e-4, atol=1.0)
+    back = times(exact.float().mT.contiguous().mT, weight)
+    assert torch.allclose(back.double(), exact @ weight.double(), rtol=1e-4, atol=0.1)
 
 
-def test_slopes_pass_through(one_dnn: bool) -> None:
-    x, weight, bias = normal(9, 512).requires_grad_(), normal(2048, 512, seed=1), normal(2048, seed=2)
-    grad = normal(9, 2048, seed=3)
+@pytest.mark.parametrize("rows", [9, 600])
+def test_slopes_pass_through(rows: int, one_dnn: bool) -> None:
+    x, weight, bias = normal(rows, 512).requires_grad_(), normal(2048, 512, seed=1), normal(2048, seed=2)
+    grad = normal(rows, 2048, seed=3)
     linear(x, weight, bias).backward(grad)
     assert x.grad is not None
     assert torch.allclose(x.grad.double(), grad.double() @ weight.double(), atol=1e-3)
 
 
-def test_a_weight_that_learns_has_a_slope(never_asked: None) -> None:
+def test_one_dnn_sees_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It compiles for each, and keeps what it has compiled."""
+    seen = set()
+    block = products._block
+
+    def noted(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        product = block(rows, weight, bias)
+        base = product if product._base is None else product._base
+        seen.add(len(base))
+        assert len(product) == len(rows)
+        return product
+
+    monkeypatch.setattr(products, "_block", noted)
+    weight = normal(8, 4)
+    for rows in range(1, 600):
+        x = normal(rows, 4, seed=rows)
+        assert torch.allclose(products._one_dnn(x, weight, None), x @ weight.T, atol=1e-5)
+    assert seen == set(ROWS)
+
+
+def test_a_weight_that_learns_has_a_slope(never_one_dnn: None) -> None:
     x, weight = normal(9, 512), normal(2048, 512, seed=1).requires_grad_()
     linear(x, weight).sum().backward()
     assert weight.grad is not None
@@ -86,60 +124,80 @@ def test_a_weight_that_learns_has_a_slope(never_asked: None) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_types_are_left_to_blas(dtype: torch.dtype, never_asked: None) -> None:
+def test_other_types_are_left_to_blas(dtype: torch.dtype, never_one_dnn: None) -> None:
     x, weight = normal(8, 512).to(dtype), normal(2048, 512).to(dtype)
     assert torch.equal(linear(x, weight), functional.linear(x, weight))
     assert torch.equal(times(linear(x, weight), weight), linear(x, weight) @ weight)
     assert packed(weight) is weight
 
 
-def test_small_weights_are_left_to_blas(never_asked: None) -> None:
-    x, weight = normal(8, 511), normal(2048, 511)
+def test_little_work_is_left_to_blas(never_one_dnn: None) -> None:
+    x, weight = normal(7, 100), normal(200, 100)
     assert torch.equal(linear(x, weight), functional.linear(x, weight))
     assert packed(weight) is weight
 
 
-def test_deterministic_runs_are_left_to_blas(never_asked: None, deterministic: None) -> None:
-    x, weight = normal(8, 512), normal(2048, 512)
-    assert torch.equal(linear(x, weight), functional.linear(x, weight))
+def test_much_work_with_a_small_weight_is_not(monkeypatch: pytest.MonkeyPatch, never_one_dnn: None) -> None:
+    with pytest.raises(AssertionError, match="left to oneDNN"):
+        linear(normal(MANY, 100), normal(200, 100))
+    monkeypatch.setattr(products, "blas_is_slow", lambda: False)
+    linear(normal(MANY, 100), normal(200, 100))
+
+
+def test_deterministic_runs_keep_the_weight(never_one_dnn: None, deterministic: None) -> None:
+    weight = normal(2048, 512)
     assert packed(weight) is weight
 
 
-def test_autocast_is_left_to_blas(never_asked: None) -> None:
+def test_autocast_is_left_to_blas(never_one_dnn: None) -> None:
     x, weight = normal(8, 512), normal(2048, 512)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert linear(x, weight).dtype == torch.bfloat16
         assert packed(weight) is weight
 
 
-def test_one_dnn_can_be_switched_off(never_asked: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = normal(2048, 512)
+def test_one_dnn_can_be_switched_off(never_one_dnn: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = normal(8, 512), normal(2048, 512)
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    linear(x, weight)
     assert packed(weight) is weight
 
 
-@pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("slow", ["blas", "one_dnn"])
-def test_a_trial_finds_the_faster_library_once(few: bool, slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"blas": (functional, "linear"), "one_dnn": (products, "_one_dnn")}
-    calls: list[str] = []
-    for name, place in names.items():
-
-        def product(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = name) -> None:
-            calls.append(name)
-            time.sleep(0.005 if name == slow else 0.0)
-
-        monkeypatch.setattr(*place, product)
-    one_dnn_is_faster.cache_clear()
-    assert one_dnn_is_faster(few, 1) is (slow == "blas")
-    number = len(calls)
-    assert one_dnn_is_faster(few, 1) is (slow == "blas")
-    assert len(calls) == number > 0
-    one_dnn_is_faster.cache_clear()
-
-
-def test_compiled_code_is_left_to_the_compiler(never_asked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_left_to_the_compiler(never_one_dnn: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     x, weight = normal(8, 512), normal(2048, 512)
-    assert torch.equal(linear(x, weight), functional.linear(x, weight))
+    linear(x, weight)
     assert packed(weight) is weight
+
+
+@pytest.mark.parametrize(
+    ("vendor", "capability", "slow"),
+    [
+        ("AuthenticAMD", "AVX512", True),
+        ("AuthenticAMD", "AVX2", False),
+        ("GenuineIntel", "AVX512", False),
+        (None, "AVX512", False),
+    ],
+)
+def test_which_processors_mkl_is_slow_on(
+    vendor: str | None, capability: str, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "cpuinfo"
+    if vendor is not None:
+        info.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+    monkeypatch.setattr(products, "CPU_INFO", info)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    assert blas_is_slow.__wrapped__() is slow
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
+    assert blas_is_slow.__wrapped__() is False
+
+
+@pytest.mark.parametrize("slow", ["plain", "packed"])
+def test_a_trial_finds_the_faster_layout(slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def product(name: str) -> object:
+        return lambda *arguments: time.sleep(0.005 if name == slow else 0.0)
+
+    monkeypatch.setattr(functional, "linear", product("plain"))
+    monkeypatch.setattr(products, "_one_dnn", product("packed"))
+    assert layout_is_faster.__wrapped__(1) is (slow == "plain")
