@@ -76,15 +76,15 @@ def test_what_is_waited_for():
     threading.Timer(0.2, first.score.set_result, [SCORE]).start()
     assert names(queue.take(0.4)) == ["a", "known"]
     sums = queue.sums()
-    assert sums.waiting_seconds == pytest.approx(0.4, abs=0.15)
+    assert 0.39 < sums.waiting_seconds < 5.0  # a full machine may take longer
     assert sums.scores == 1, "a score that was known took no time"
-    assert sums.latency_seconds == pytest.approx(0.2, abs=0.15)
+    assert 0.15 < sums.latency_seconds < 5.0
     threading.Timer(0.1, second.score.set_result, [SCORE]).start()
     assert names(queue.take(None)) == ["b"]
     assert queue.sums()._replace(latency_seconds=0, waiting_seconds=0) == QueueSums(scores=1)
     started = time.perf_counter()
     assert names(queue.take(None)) == []
-    assert time.perf_counter() - started < 0.1
+    assert time.perf_counter() - started < 1.0
 
 
 @pytest.mark.parametrize(("stale", "left"), [("drop", ["new"]), ("store", ["old", "new", "older"])])
