@@ -52,8 +52,7 @@ class ProgramScorer:
 
     Args:
         num_workers: Sandbox workers, each with a single-threaded scoring process; by default one less than
-            the
-            cores this process may use.
+            the cores this process may use.
         limits: Of the sandbox.
         settings: Of the scoring engine.
         sandbox: How strictly the kernel confines programs: `"strict"`, `"standard"`, `"plus"` or `"none"`.
