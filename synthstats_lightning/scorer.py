@@ -86,7 +86,9 @@ class ProgramScorer:
         self.scored = 0
         self.repeated = 0
         self.max_known = MAX_KNOWN
-        self._known: dict[tuple[str, str], Future[Score]] = {}
+        # no futures: their locks and queues, all over the heap, would keep its freed memory in pieces
+        self._known: dict[tuple[str, str], Score] = {}
+        self._pending: dict[tuple[str, str], Future[Score]] = {}
         self._asked: Counter[tuple[str, str]] = Counter()
         self._lock = threading.RLock()  # an executor may answer within `submit`
         self._workers: list[ProgramWorker] = []
@@ -130,20 +132,22 @@ class ProgramScorer:
         """Starts scoring a program and returns at once; an equal source shares its future."""
         key = (task.fingerprint, source)
         with self._lock:
-            known = self._known.get(key)
-            if known is None or not known.done():
+            pending = self._pending.get(key)
+            if pending is not None:
                 self._asked[key] += 1
-            if known is not None:
+                self.repeated += 1
+                return pending
+            if key in self._known:
                 self.repeated += 1
                 self._known[key] = self._known.pop(key)  # the newest now
-                return known
-            self._forget_oldest()
+                return _finished(self._known[key])
+            self._asked[key] += 1
             if self.executor is None:
                 future = self._threads.submit(self._score, key, task_message(task))
-                self._known[key] = future
+                self._pending[key] = future
                 return future
             far = self._run(ProgramWorker.score, source, task_message(task))
-            future = self._known[key] = Future()
+            future = self._pending[key] = Future()
         far.add_done_callback(lambda done: self._take(key, done, future))
         return future
 
@@ -162,14 +166,14 @@ class ProgramScorer:
         """
         key = (task.fingerprint, source)
         with self._lock:
-            if key not in self._asked or key not in self._known:
+            if key not in self._pending:
                 return False
             self._asked[key] -= 1
             if self._asked[key] > 0 or self.executor is not None:
                 return False
-            if not self._known[key].cancel():
+            if not self._pending[key].cancel():
                 return False
-            del self._known[key], self._asked[key]
+            del self._pending[key], self._asked[key]
             return True
 
     def score(self, source: str, task: Task) -> Score:
@@ -178,10 +182,8 @@ class ProgramScorer:
 
     def remember(self, source: str, task: Task, score: Score) -> None:
         """Takes a score that an earlier run has computed, so that it is not computed again."""
-        future: Future[Score] = Future()
-        future.set_result(score)
         with self._lock:
-            self._known.setdefault((task.fingerprint, source), future)
+            self._known.setdefault((task.fingerprint, source), score)
             self._forget_oldest()
 
     def predict(self, source: str, task: Task, quantiles: list[float]) -> Float[np.ndarray, "quantiles rows"]:
@@ -301,7 +303,7 @@ class ProgramScorer:
     def _forget_oldest(self) -> None:
         if len(self._known) > self.max_known:
             surplus = len(self._known) - self.max_known + self.max_known // 10
-            for key in [key for key, score in islice(self._known.items(), surplus) if score.done()]:
+            for key in list(islice(self._known, surplus)):
                 del self._known[key]
 
     def _worker(self) -> ProgramWorker:
@@ -340,28 +342,45 @@ class ProgramScorer:
         except WorkerLostError as error:
             score = Score.failed(FailureCategory.KILLED, str(error))
         except BaseException as error:
-            with self._lock:
-                self._known.pop(key, None)
+            self._give_up(key)
             future.set_exception(error)
             return
-        self._count(key, score)
+        self._keep(key, score)
         future.set_result(score)
 
     def _score(self, key: tuple[str, str], message: TaskMessage) -> Score:
-        score = self._worker().score(key[1], message)
-        self._count(key, score)
+        try:
+            score = self._worker().score(key[1], message)
+        except BaseException:
+            self._give_up(key)
+            raise
+        self._keep(key, score)
         return score
 
-    def _count(self, key: tuple[str, str], score: Score) -> None:
+    def _give_up(self, key: tuple[str, str]) -> None:
+        """No score came of it: the next such program is tried anew."""
         with self._lock:
             self._asked.pop(key, None)
+            self._pending.pop(key, None)
+
+    def _keep(self, key: tuple[str, str], score: Score) -> None:
+        with self._lock:
+            self._asked.pop(key, None)
+            self._pending.pop(key, None)
             if score.failure is None:
                 self.scored += 1
             else:
                 self.failures[score.failure] += 1
-            if score.failure is FailureCategory.KILLED:
-                # it may have been killed from outside: the next such program is tried anew
-                self._known.pop(key, None)
+            if score.failure is not FailureCategory.KILLED:
+                # one that was killed, from outside perhaps, is tried anew when it comes again
+                self._known[key] = score
+                self._forget_oldest()
+
+
+def _finished(score: Score) -> Future[Score]:
+    future: Future[Score] = Future()
+    future.set_result(score)
+    return future
 
 
 def score_program(

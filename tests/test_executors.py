@@ -73,7 +73,7 @@ def test_scores_come_back_once_for_equal_programs_and_count():
     pool = ProgramScorer(executor=FakeExecutor())
     pool.start()
     assert pool.score("a program", TASK) == fake_score("a program")
-    assert pool.submit("a program", TASK) is pool.submit("a program", TASK)
+    assert pool.submit("a program", TASK).result() is pool.submit("a program", TASK).result()
     assert (pool.scored + sum(pool.failures.values()), pool.repeated) == (1, 2)
     assert pool.sandbox_pids == []
     pool.close()

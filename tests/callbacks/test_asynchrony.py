@@ -183,7 +183,7 @@ def test_workers_pass_over_what_nobody_waits_for():
         def _score(self, key, message):
             free.wait(30)
             scored.append(key[1])
-            self._count(key, Score(evidence=-1.0))
+            self._keep(key, Score(evidence=-1.0))
             return Score(evidence=-1.0)
 
     scorer = Scorer(1)

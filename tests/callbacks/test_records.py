@@ -57,3 +57,33 @@ def test_a_pool_forgets_the_scores_that_were_longest_unused():
         assert known.isdisjoint({"program 1", "program 2", "program 3"})
     finally:
         scorer.close()
+
+
+def test_a_pool_tries_again_what_came_to_no_score():
+    task = get_task("dugongs")
+
+    class Worker:
+        calls = 0
+        restarts = 0
+
+        def score(self, source, message):
+            Worker.calls += 1
+            if Worker.calls == 1:
+                raise RuntimeError("no worker")
+            return Score(evidence=float(Worker.calls))
+
+    class Scorer(ProgramScorer):
+        def _worker(self):
+            return Worker()
+
+    scorer = Scorer(1)
+    try:
+        with pytest.raises(RuntimeError, match="no worker"):
+            scorer.score("program", task)
+        assert scorer.score("program", task).evidence == 2.0
+        assert scorer.score("program", task).evidence == 2.0
+        assert (scorer.scored, scorer.repeated, Worker.calls) == (1, 1, 2)
+        assert not scorer._pending
+        assert not scorer._asked
+    finally:
+        scorer.close()
