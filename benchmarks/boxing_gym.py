@@ -23,6 +23,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from figures_file import figures_file
 from rich.console import Console
 
 from synthstats_lightning import GFlowNetModule, ProgramScorer, ProgramScoring, ReplayDataModule
@@ -125,7 +126,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="write the table to this file")
+    parser.add_argument("--json", type=figures_file, help="write the table to this file")
     parser.add_argument("--measurements", type=Path, help="write every measurement, one a line, to this file")
     parser.add_argument(
         "--environments", nargs="+", default=list(SIMULATORS), choices=list(SIMULATORS), metavar="NAME"

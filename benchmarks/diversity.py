@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from figures_file import figures_file
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
@@ -262,7 +263,7 @@ def summary(found: Found, best: float, task: Task, scorer: ProgramScorer) -> dic
 def main() -> None:
     """Prints a table and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument(
         "--calls", type=int, default=6000, help="programs that each objective may have scored"
     )

@@ -15,6 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -62,7 +63,7 @@ def table(document: dict[str, dict[str, dict[str, Any]]]) -> Table:
 def main() -> None:
     """Scores, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=figures_file)
     arguments = parser.parse_args()
     document = scores()
     Console().print(table(document))

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from figures_file import figures_file
 from lightning.pytorch import Trainer
 from rich.console import Console
 from rich.table import Table
@@ -163,7 +164,7 @@ def print_table(result: dict[str, Any]) -> None:
 def main() -> None:
     """Prints a table and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, help="keep the run's folder with its transcripts here")
     parser.add_argument("--steps", type=int, default=200, help="training steps")
     parser.add_argument("--episodes", type=int, default=8, help="per environment and sampling round")

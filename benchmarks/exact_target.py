@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
@@ -78,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--parts", nargs="+", choices=["tokens", "programs"], default=["tokens", "programs"])
     parser.add_argument("--objectives", nargs="+", default=["TB", "VarGrad", "SubTB", "RapTB", "GRPO", "SFT"])
     parser.add_argument("--scores", type=Path, default=Path("exact_scores.json"), help="cache of scores")

@@ -17,10 +17,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -159,7 +159,7 @@ def in_own_process(form: str, device: str) -> dict[str, Any]:
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--repeats", type=int, default=300, help="passes that are timed")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the memory figures")
     parser.add_argument("--pass", dest="form", choices=["ours", "naive"], help=argparse.SUPPRESS)

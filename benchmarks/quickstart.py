@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -133,7 +134,7 @@ def figures(config: Path, folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Prints a table and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "quickstart.yaml")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -13,9 +13,9 @@ import argparse
 import dataclasses
 import json
 import time
-from pathlib import Path
 from typing import Any
 
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--instances", type=int, default=20_000, help="instances of each environment")
     parser.add_argument("--environments", nargs="*", default=list(SIMULATORS), choices=list(SIMULATORS))
     parser.add_argument("--seed", type=int, default=0)

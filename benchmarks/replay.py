@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -97,7 +98,7 @@ def figures(entries: int, repeats: int) -> dict[str, float]:
 def main() -> None:
     """Prints a table and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--entries", type=int, default=100_000, help="programs in the buffer")
     parser.add_argument("--repeats", type=int, default=50, help="batches that are timed")
     arguments = parser.parse_args()

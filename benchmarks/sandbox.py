@@ -21,6 +21,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from rich.console import Console
@@ -171,7 +173,7 @@ def _reading(options: argparse.Namespace) -> tuple[int, int]:
 def main() -> None:
     """Runs the benchmark, or one part of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", required=True, help="where the figures are written")
+    parser.add_argument("--json", type=figures_file, required=True, help="where the figures are written")
     parser.add_argument("--corpus", required=True, help="the corpus's programs.json")
     parser.add_argument("--outers", nargs="+", choices=OUTER, default=OUTER, help="machines to imitate")
     parser.add_argument("--mixed", type=int, default=0, help="programs of the long run")
@@ -186,7 +188,7 @@ def main() -> None:
     if options.part:
         if options.user:
             become(options.user)
-        Path(options.json).write_text(json.dumps(run_part(options)), encoding="utf-8")
+        options.json.write_text(json.dumps(run_part(options)), encoding="utf-8")
         return
     console = Console(soft_wrap=True)
     parts = all_parts(options, console)
@@ -201,7 +203,7 @@ def main() -> None:
     console.print(f"reading the source alone lets {passed} of {hostile} hostile programs through")
     if parts["mixed"]:
         console.print(f"mixed run: {parts['mixed']}")
-    Path(options.json).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

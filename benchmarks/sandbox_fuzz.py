@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from sandbox_canaries import Canaries, kernel_objects
@@ -251,7 +253,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=("graph", "result", "splice", "calls"), default=[])
     parser.add_argument("--coverage", action="store_true", help="search for results with atheris instead")
-    parser.add_argument("--json", help="write outcomes and findings to this file")
+    parser.add_argument("--json", type=figures_file, help="write outcomes and findings to this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.coverage:
@@ -274,7 +276,7 @@ def main() -> None:
             found[name] = {"outcomes": dict(outcomes), "findings": findings}
             print(name, dict(outcomes), *findings[:20], sep="\n  ")
     if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if any(part["findings"] for part in found.values()):
         raise SystemExit(1)
 

@@ -31,6 +31,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
@@ -226,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--short", action="store_true", help="shorter long runs and fewer seeds")
     parser.add_argument("--batch", type=int, default=1000, help="programs of twenty structures; 0 for none")
     parser.add_argument("--sample", type=int, default=20, help="how many of them nutpie scores")

@@ -21,6 +21,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
@@ -141,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--seeds", type=int, default=20, help="seeds of every program, at least 2")
     parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="programs to score")
     options = parser.parse_args()

@@ -21,6 +21,8 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
@@ -108,7 +110,7 @@ def summarise(results: dict[str, list[Errors | str]], names: list[str]) -> tuple
 def main() -> None:
     """Runs the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--reference", type=Path, help="records of parity_reference.py instead of PyMC here")
     parser.add_argument("--only", nargs="*", help="names of distributions (default: all)")
     arguments = parser.parse_args()

@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from figures_file import figures_file
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
@@ -106,7 +108,7 @@ def show(results: list[Result]) -> None:
 def main() -> int:
     """Runs the benchmark; 0 if enough programs score and the others say why."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--only", nargs="+", help="names of programs")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

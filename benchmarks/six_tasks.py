@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -110,7 +111,7 @@ def table(document: dict[str, Any]) -> Table:
 def main() -> None:
     """Runs, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=figures_file)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--programs", type=int, default=64, help="fresh programs a task and measurement")
     arguments = parser.parse_args()

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from figures_file import figures_file
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from rich.console import Console
@@ -223,7 +224,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="how long it trains, all legs together")
-    parser.add_argument("--json", type=Path, default=None, help="file for the figures")
+    parser.add_argument("--json", type=figures_file, help="file for the figures")
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     torch.set_num_threads(1)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 from throughput_models import SHAPES
@@ -75,7 +76,7 @@ def memory(form: str, device: str) -> dict[str, Any]:
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--model", default="tiny", choices=sorted(SHAPES), help="shape of the model")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--prompts", type=int, default=1, choices=range(1, len(TASKS) + 1))
