@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +17,7 @@ from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
+from tests.benchmark_modules import benchmark_module
 
 SCHEMA = DataSchema(columns={"x": "float64"}, response="y", response_dtype="float64", num_rows=8)
 ENDED = Outcome(0, False, False, False, 0.1, 0.1)
@@ -27,17 +25,7 @@ VALID = {"honest-by-hand", "tiny-scale", "name-code", "name-dunder"}
 """What passes: the density knows that a scale is negative, and names are replaced."""
 
 
-def _load(name: str) -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
-    specification = importlib.util.spec_from_file_location(name, path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-forge = _load("sandbox_forge")
+forge = benchmark_module("sandbox_forge")
 
 
 def receive(document: bytes) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +11,13 @@ from synthstats_lightning.programs.canonical import canonical_form, canonicalise
 from synthstats_lightning.programs.render import MAX_LENGTH, summarise
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.density import Density, build_density
+from tests.benchmark_modules import benchmark_module
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MODULES = ("parity_cases_vectors", "parity_cases_multivariate")
 
 
 def _models() -> list[Any]:
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        tables = [importlib.import_module(name).CASES for name in MODULES]
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    tables = [benchmark_module(name).CASES for name in MODULES]
     return [
         pytest.param(case, id=f"{name}-{number}")
         for table in tables
@@ -35,12 +27,8 @@ def _models() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[Any]:
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield importlib.import_module("parity_reference")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+def reference() -> Any:
+    return benchmark_module("parity_reference")
 
 
 def _at(density: Density, value: float) -> tuple[float, torch.Tensor]:

@@ -6,17 +6,14 @@ and those for which PyMC compiles loops, are slow.
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from tests.benchmark_modules import BENCHMARKS, benchmark_module
+
 LOOPS = frozenset({"HurdlePoisson", "HurdleNegativeBinomial", "Censored", "Truncated"})
 """Distributions whose derivatives PyMC takes by loops, which compile for many seconds."""
 VECTORS = frozenset({"MvNormal", "GaussianRandomWalk", "AR", "LKJCholeskyCov"})
@@ -24,21 +21,13 @@ VECTORS = frozenset({"MvNormal", "GaussianRandomWalk", "AR", "LKJCholeskyCov"})
 
 
 @pytest.fixture(scope="module")
-def parity() -> Iterator[Any]:
+def parity() -> tuple[Any, Any]:
     """The benchmark's modules: how models are recorded, and how records are compared."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield importlib.import_module("parity_reference"), importlib.import_module("scoring_parity")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    return benchmark_module("parity_reference"), benchmark_module("scoring_parity")
 
 
 def _cases() -> list[Any]:
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        modules = [importlib.import_module(path.stem) for path in sorted(BENCHMARKS.glob("parity_cases*.py"))]
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    modules = [benchmark_module(path.stem) for path in sorted(BENCHMARKS.glob("parity_cases*.py"))]
     return [
         pytest.param(
             case,
@@ -63,7 +52,7 @@ def test_equals_pymc(parity: Any, case: Any) -> None:
 def test_comparison_can_fail(parity: Any) -> None:
     """A record that is off by 1e-6 in one row, or in one slope, or NaN, is seen."""
     reference, benchmark = parity
-    case = reference.importlib.import_module("parity_cases").CASES["Moyal"][0]
+    case = benchmark_module("parity_cases").CASES["Moyal"][0]
     record = reference.record(case)
     assert max(benchmark.check(record, reference.COVARIATES)) < 1e-12
     for key, changed in (("rows", 1e-6), ("gradient", 1e-6), ("rows", np.nan)):
@@ -82,7 +71,7 @@ def test_prior_draws_and_responses_are_possible(parity: Any, name: str) -> None:
     from synthstats_lightning.programs.validation import parse_graph
     from synthstats_lightning.scoring.density import build_density
 
-    modules = [reference.importlib.import_module(f"parity_cases{end}") for end in ("", "_composites")]
+    modules = [benchmark_module(f"parity_cases{end}") for end in ("", "_composites")]
     for case in next(module.CASES[name] for module in modules if name in module.CASES):
         graph = parse_graph(reference.graph_document(case), reference.schema_of(case))
         density = build_density(graph, reference.COVARIATES, case.response)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from tests.benchmark_modules import benchmark_module
 
 # name of the distribution, then kinds of its arguments; a latent may stand for any of them
 REAL_LINE: dict[str, dict[str, str]] = {
@@ -112,10 +110,9 @@ class RandomModel:
 @pytest.mark.parametrize(
     "seed", [pytest.param(s, marks=[pytest.mark.slow] if s >= 10 else []) for s in range(80)]
 )
-def test_random_models(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    cases = importlib.import_module("parity_cases")
-    reference, benchmark = (importlib.import_module(n) for n in ("parity_reference", "scoring_parity"))
+def test_random_models(seed: int) -> None:
+    cases = benchmark_module("parity_cases")
+    reference, benchmark = (benchmark_module(name) for name in ("parity_reference", "scoring_parity"))
     kinds = [
         (cases.REAL, REAL_LINE),
         (cases.POSITIVE, HALF_LINE),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -14,8 +11,8 @@ from scipy.special import gammaln, logsumexp
 
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.sandbox import Sandbox
+from tests.benchmark_modules import benchmark_module
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "scoring_real.py"
 FAST = [
     "beetles_dose_response",
     "claims_gamma",
@@ -43,15 +40,8 @@ FAST = [
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> Iterator[ModuleType]:
-    specification = importlib.util.spec_from_file_location("scoring_real", BENCHMARK)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["scoring_real"] = module
-    specification.loader.exec_module(module)
-    yield module
-    del sys.modules["scoring_real"]
+def benchmark() -> ModuleType:
+    return benchmark_module("scoring_real")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,43 @@
+"""Every benchmark can be imported, and looks at the file for its figures before it runs."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+
+from tests.benchmark_modules import BENCHMARKS, benchmark_module
+
+WITH_FIGURES = sorted(
+    path.stem for path in BENCHMARKS.glob("*.py") if 'add_argument("--json"' in path.read_text()
+)
+
+
+def test_headline_figures_have_a_script() -> None:
+    assert len(WITH_FIGURES) >= 20
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WITH_FIGURES)
+def test_refuses_a_missing_folder_before_it_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = benchmark_module(name)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--json", str(tmp_path / "missing" / "figures.json")])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == 2
+    assert f"argument --json: there is no folder {tmp_path / 'missing'}" in capsys.readouterr().err
+
+
+def test_file_of_figures(tmp_path: Path) -> None:
+    figures_file = benchmark_module("figures_file").figures_file
+    found = tmp_path / "figures.json"
+    assert figures_file(str(found)) == found
+    found.write_text("{}")
+    assert figures_file(str(found)) == found
+    assert found.read_text() == "{}"
+    with pytest.raises(ArgumentTypeError, match="is a folder"):
+        figures_file(str(tmp_path))
