@@ -19,8 +19,9 @@ class BufferedLayer(DynamicLayer):
     """A layer of keys and values in buffers with room to grow.
 
     `DynamicLayer` concatenates at every token, which copies the whole cache: on CPU that costs more than the
-    model itself. This one writes in place and copies once every `BLOCK` tokens. For sampling only: in-place
-    writes and gradients do not mix.
+    model itself. This one writes in place and copies once every `BLOCK` tokens. Keys in float32 on a CPU lie
+    with time as the last axis, as the products with a new token's query read them. For sampling only:
+    in-place writes and gradients do not mix.
     """
 
     def __init__(self) -> None:
@@ -36,10 +37,11 @@ class BufferedLayer(DynamicLayer):
     ) -> tuple[Tensor, Tensor]:
         """Append keys and values `[batch, heads, new, size]`; return all so far."""
         start = self.get_seq_length() if self.is_initialized else 0
-        end = start + key_states.shape[-2]
+        new = key_states.shape[-2]
+        end = start + new
         if self.buffers is None or self.buffers[0].shape[-2] < end:
             self.buffers = (
-                _grown(self.keys, key_states, start, end),
+                _grown(self.keys, key_states, start, end, _time_last(key_states)),
                 _grown(self.values, value_states, start, end),
             )
         key_buffer, value_buffer = self.buffers
@@ -47,7 +49,8 @@ class BufferedLayer(DynamicLayer):
         value_buffer[..., start:end, :] = value_states
         self.keys, self.values = key_buffer[..., :end, :], value_buffer[..., :end, :]
         self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
-        return self.keys, self.values
+        # attention of several new tokens wants the usual order
+        return self.keys if new == 1 else self.keys.contiguous(), self.values
 
     @torch.no_grad()
     def reorder_cache(self, beam_idx: Tensor) -> None:
@@ -55,25 +58,40 @@ class BufferedLayer(DynamicLayer):
         length = self.get_seq_length()
         if not length:
             return
-        buffers = tuple(_room(past, len(beam_idx), length + 1) for past in (self.keys, self.values))
+        buffers = (
+            _room(self.keys, len(beam_idx), length + 1, _time_last(self.keys)),
+            _room(self.values, len(beam_idx), length + 1),
+        )
         self.keys, self.values = (
             torch.index_select(past, 0, beam_idx.to(past.device), out=buffer[..., :length, :])
             for past, buffer in zip((self.keys, self.values), buffers, strict=True)
         )
-        self.buffers = (buffers[0], buffers[1])
+        self.buffers = buffers
 
 
-def _grown(past: Tensor | None, new: Tensor, start: int, end: int) -> Tensor:
+def _time_last(keys: Tensor) -> bool:
+    """Whether `grouped_attention` multiplies with these itself."""
+    return keys.device.type == "cpu" and keys.dtype == torch.float32
+
+
+def _grown(past: Tensor | None, new: Tensor, start: int, end: int, time_last: bool = False) -> Tensor:
     """A buffer with room for `end` tokens, whose first `start` are `past`."""
-    buffer = _room(new, new.shape[0], end)
+    buffer = _room(new, new.shape[0], end, time_last)
     if past is not None and start > 0:
         buffer[..., :start, :] = past
     return buffer
 
 
-def _room(like: Tensor, batch: int, tokens: int) -> Tensor:
-    """An empty `[batch, heads, tokens or more, size]` with the heads and the size of another."""
-    return like.new_empty(batch, like.shape[1], -(-tokens // BLOCK) * BLOCK, like.shape[-1])
+def _room(like: Tensor, batch: int, tokens: int, time_last: bool = False) -> Tensor:
+    """An empty `[batch, heads, tokens or more, size]` with the heads and the size of another.
+
+    With `time_last` the tokens of one entry lie next to each other, as in a transposed
+    `[batch, heads, size, tokens or more]`.
+    """
+    heads, size, room = like.shape[1], like.shape[-1], -(-tokens // BLOCK) * BLOCK
+    if time_last:
+        return like.new_empty(batch, heads, size, room).transpose(-1, -2)
+    return like.new_empty(batch, heads, room, size)
 
 
 def sampling_cache(config: Any) -> Cache:

@@ -19,13 +19,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-WORK = 2**22
+WORK = 2**21
 """Rows times entries of the weight, from which on a product is worth the detour."""
 ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256)
 """Numbers of rows that oneDNN is given. It compiles code for every number of rows and shape of a weight, and
 keeps a thousand of them: 2 GB, where all are different."""
 LARGE = 2**20
-"""Entries of the smallest weight that is worth another layout."""
+"""Entries of the smallest weight that is worth another layout whatever the processor."""
+MEDIUM = 2**16
+"""The same where oneDNN multiplies faster anyway. Below it, starting oneDNN takes as long as the product."""
 TRIAL_ROWS, TRIAL_WEIGHTS, TRIALS = 8, 32, 3
 """Of a trial: rows; weights of `LARGE` entries, together more than caches hold; repetitions."""
 GAIN = 0.8
@@ -60,19 +62,19 @@ def times(x: Float[Tensor, "*rows out"], weight: Float[Tensor, "out width"]) -> 
 
 @torch.no_grad()
 def packed(weight: Float[Tensor, "out width"]) -> Float[Tensor, "out width"]:
-    """A copy of a large W in oneDNN's layout where a trial finds that faster for few rows, else W itself.
+    """A copy of W in oneDNN's layout where that is faster for few rows, else W itself.
 
-    Only `linear` knows what to do with it. `torch.use_deterministic_algorithms` (Lightning's `deterministic`)
-    leaves W as it is, since a trial may end differently in another process.
+    Only `linear` knows what to do with it. For a large W a trial decides, which may end differently in
+    another process; `torch.use_deterministic_algorithms` (Lightning's `deterministic`) leaves it as it is.
     """
-    if (
-        weight.numel() < LARGE
-        or not _possible(weight)
-        or torch.are_deterministic_algorithms_enabled()
-        or not layout_is_faster(torch.get_num_threads())
-    ):
+    if weight.numel() < MEDIUM or not _possible(weight):
         return weight
-    return _packed(weight)
+    if weight.numel() < LARGE:
+        faster = blas_is_slow()
+    else:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        faster = not deterministic and layout_is_faster(torch.get_num_threads())
+    return _packed(weight) if faster else weight
 
 
 class _Linear(torch.autograd.Function):

@@ -306,7 +306,7 @@ def decode_programs(
         own = None if temperatures is None else temperatures[rows]
         tokens = draw_tokens(behaviour_probabilities(logits, settings, own), uniforms[step, rows])
         live = ~stopped[rows]
-        gained = logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
+        gained = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]
         log_prob[rows] += gained * live
         program_ids[rows, step] = torch.where(live, tokens, pad_id)
         lengths[rows] += live

@@ -14,18 +14,49 @@ from synthstats_lightning.policy.hidden import run_backbone
 
 @pytest.mark.parametrize(("heads", "groups", "time"), [(6, 2, 9), (4, 4, 5), (3, 1, 70)])
 @pytest.mark.parametrize("scaling", [None, 0.3])
-def test_equals_softmax_written_out(heads: int, groups: int, time: int, scaling: float | None) -> None:
+@pytest.mark.parametrize("mask", [None, "bool", "float", "heads"])
+@pytest.mark.parametrize("time_last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equals_softmax_written_out(
+    heads: int,
+    groups: int,
+    time: int,
+    scaling: float | None,
+    mask: str | None,
+    time_last: bool,
+    dtype: torch.dtype,
+) -> None:
     generator = torch.Generator().manual_seed(0)
-    query = torch.randn(2, heads, 1, 8, generator=generator)
-    key, value = (torch.randn(2, groups, time, 8, generator=generator) for _ in range(2))
+    query = torch.randn(2, heads, 1, 8, generator=generator, dtype=dtype)
+    key, value = (torch.randn(2, groups, time, 8, generator=generator, dtype=dtype) for _ in range(2))
     layer = nn.Module()
     layer.num_key_value_groups = heads // groups
-    found, weights = grouped_attention(layer, query, key, value, None, scaling)
+    hidden = torch.zeros(2, 1, 1, time, dtype=torch.bool)
+    if mask is not None:
+        hidden[0, ..., :3] = True
+    given = {
+        None: None,
+        "bool": ~hidden,
+        "float": torch.zeros(hidden.shape, dtype=dtype).masked_fill(hidden, -torch.inf),
+        "heads": ~hidden.expand(2, heads, 1, time),
+    }[mask]
+    keys = key.mT.contiguous().mT if time_last else key
+    found, weights = grouped_attention(layer, query, keys, value, given, scaling)
     assert weights is None
+    assert found.shape == (2, 1, heads, 8)
     for head in range(heads):
         group = head // (heads // groups)
         scores = (query[:, head] @ key[:, group].mT) * (8**-0.5 if scaling is None else scaling)
+        scores = scores.masked_fill(hidden[:, 0], -torch.inf)
         torch.testing.assert_close(found[:, :, head], scores.softmax(-1) @ value[:, group])
+
+
+def test_what_it_does_not_know_is_left_to_transformers() -> None:
+    query, key = torch.ones(1, 4, 1, 8), torch.ones(1, 2, 3, 8)
+    layer = nn.Module()
+    layer.num_key_value_groups = 2
+    with pytest.raises(ValueError, match="softcap"):
+        grouped_attention(layer, query, key, key, None, softcap=30.0)
 
 
 @pytest.mark.parametrize("padding", [0, 2])

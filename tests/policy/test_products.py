@@ -14,6 +14,7 @@ from torch.nn import functional
 from synthstats_lightning.policy import products
 from synthstats_lightning.policy.products import (
     LARGE,
+    MEDIUM,
     ROWS,
     blas_is_slow,
     layout_is_faster,
@@ -147,6 +148,25 @@ def test_much_work_with_a_small_weight_is_not(monkeypatch: pytest.MonkeyPatch, n
 def test_deterministic_runs_keep_the_weight(never_one_dnn: None, deterministic: None) -> None:
     weight = normal(2048, 512)
     assert packed(weight) is weight
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("rows", [1, 5, 32])
+def test_the_processor_decides_on_a_medium_weight(
+    slow: bool, rows: int, monkeypatch: pytest.MonkeyPatch, deterministic: None
+) -> None:
+    """Without a trial, so that deterministic runs may have it."""
+
+    def trial(threads: int) -> bool:
+        raise AssertionError("a trial")
+
+    monkeypatch.setattr(products, "blas_is_slow", lambda: slow)
+    monkeypatch.setattr(products, "layout_is_faster", trial)
+    weight, small = normal(256, MEDIUM // 256, seed=1), normal(255, MEDIUM // 256)
+    given, x = packed(weight), normal(rows, MEDIUM // 256)
+    assert given.is_mkldnn is slow
+    assert packed(small) is small
+    assert torch.allclose(linear(x, given).double(), x.double() @ weight.double().T, atol=1e-4)
 
 
 def test_autocast_is_left_to_blas(never_one_dnn: None) -> None:
