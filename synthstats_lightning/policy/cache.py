@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from synthstats_lightning.policy.grouped_attention import is_written_out
+
 BLOCK = 64
 """Tokens by which a layer's buffers grow."""
 
@@ -41,7 +43,7 @@ class BufferedLayer(DynamicLayer):
         end = start + new
         if self.buffers is None or self.buffers[0].shape[-2] < end:
             self.buffers = (
-                _grown(self.keys, key_states, start, end, _time_last(key_states)),
+                _grown(self.keys, key_states, start, end, is_written_out(key_states)),
                 _grown(self.values, value_states, start, end),
             )
         key_buffer, value_buffer = self.buffers
@@ -59,7 +61,7 @@ class BufferedLayer(DynamicLayer):
         if not length:
             return
         buffers = (
-            _room(self.keys, len(beam_idx), length + 1, _time_last(self.keys)),
+            _room(self.keys, len(beam_idx), length + 1, is_written_out(self.keys)),
             _room(self.values, len(beam_idx), length + 1),
         )
         self.keys, self.values = (
@@ -67,11 +69,6 @@ class BufferedLayer(DynamicLayer):
             for past, buffer in zip((self.keys, self.values), buffers, strict=True)
         )
         self.buffers = buffers
-
-
-def _time_last(keys: Tensor) -> bool:
-    """Whether `grouped_attention` multiplies with these itself."""
-    return keys.device.type == "cpu" and keys.dtype == torch.float32
 
 
 def _grown(past: Tensor | None, new: Tensor, start: int, end: int, time_last: bool = False) -> Tensor:

@@ -49,7 +49,7 @@ def grouped_attention(
     """
     batch, heads, new, width = query.shape
     groups = key.shape[1]
-    written_out = query.device.type == "cpu" and query.dtype == key.dtype == torch.float32
+    written_out = is_written_out(query, key, value)
     if (
         new > 1
         or others.get("dropout")
@@ -67,6 +67,12 @@ def grouped_attention(
     else:
         mixed = torch.nn.functional.scaled_dot_product_attention(packed, key, value, scale=scaling)
     return mixed.reshape(batch, 1, heads, value.shape[-1]), None
+
+
+def is_written_out(*tensors: Tensor) -> bool:
+    """Whether queries, keys and values are multiplied here; autocast would round the inner products."""
+    plain = all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+    return plain and not torch.is_autocast_enabled("cpu")
 
 
 def _written_out(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float) -> Tensor:

@@ -51,6 +51,18 @@ def test_equals_softmax_written_out(
         torch.testing.assert_close(found[:, :, head], scores.softmax(-1) @ value[:, group])
 
 
+def test_autocast_does_not_round_the_inner_products() -> None:
+    """Rounded to bfloat16, they would put the result off by 0.025."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, 2, n, 64, generator=generator) for n in (1, 50, 50))
+    rounded = [(x.bfloat16() * factor) for x, factor in ((query, 5), (key, 1), (value, 1))]
+    query, key, value = (x.float() for x in rounded)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, _ = grouped_attention(nn.Module(), query, key, value, None)
+    exact = ((query.double() @ key.double().mT) / 8).softmax(-1) @ value.double()
+    assert (found[:, 0].double() - exact[:, :, 0]).abs().max() < 0.01
+
+
 def test_what_it_does_not_know_is_left_to_transformers() -> None:
     query, key = torch.ones(1, 4, 1, 8), torch.ones(1, 2, 3, 8)
     layer = nn.Module()
