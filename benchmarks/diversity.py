@@ -38,7 +38,6 @@ from rich.table import Table
 
 from synthstats_lightning import CSVTask, GFlowNetModule, ProgramScorer, ReplayDataModule, Reward, get_task
 from synthstats_lightning.callbacks import ProgramScoring
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.objectives import (
     GRPO,
     GSPO,
@@ -50,7 +49,8 @@ from synthstats_lightning.objectives import (
     TrajectoryBalance,
 )
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
-from synthstats_lightning.scoring.heldout import held_out_rows
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.scoring.prediction.heldout import held_out_rows
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
 

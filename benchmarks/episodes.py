@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning import GFlowNetModule, ReplayDataModule, Reward
+from synthstats_lightning.callbacks.episodes import EpisodeScoring, ExperimentTask
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
-from synthstats_lightning.episodes import EpisodeScoring, ExperimentTask
 from synthstats_lightning.objectives import TrajectoryBalance
 from synthstats_lightning.policy import SamplingSettings
 

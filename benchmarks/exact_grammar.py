@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rich.progress import track
 
-from synthstats_lightning.scorer import ProgramScorer
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
 

@@ -11,7 +11,7 @@ from exact_grammar import TASK, grammar, scores
 from torch import Tensor
 
 from synthstats_lightning import GFlowNetModule
-from synthstats_lightning.loss_inputs import loss_inputs
+from synthstats_lightning.learning.loss_inputs import loss_inputs
 from synthstats_lightning.objectives import (
     GRPO,
     LogVariance,

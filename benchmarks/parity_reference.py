@@ -24,9 +24,9 @@ from parity_cases import GROUP, ROWS, Case, X
 
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
-from synthstats_lightning.sandbox.expressions import PROVENANCE
-from synthstats_lightning.sandbox.extraction import extract_graph
-from synthstats_lightning.sandbox.response import response as placeholder
+from synthstats_lightning.sandbox.inside.expressions import PROVENANCE
+from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
+from synthstats_lightning.sandbox.inside.response import response as placeholder
 
 COVARIATES: dict[str, Any] = {"x": X, "group": GROUP}
 POINTS = 3

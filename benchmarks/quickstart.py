@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning import CSVTask, GFlowNetModule, ProgramScorer, Reward, get_task
-from synthstats_lightning.callbacks.evaluation import evaluation_metrics
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.shares import evaluation_metrics
 from synthstats_lightning.tasks import Task, baseline_program, task_prompt
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -37,7 +37,7 @@ from sandbox_reading import passes_reading
 from sandbox_timing import child_megabytes, milliseconds, throughput
 
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
-from synthstats_lightning.scoring.client import ScoringClient
+from synthstats_lightning.scoring.process.client import ScoringClient
 
 LIMITS = SandboxLimits(cpu_seconds=2, wall_seconds=3.0)
 OWN_CASES = Path(__file__).with_name("sandbox_cases.json")

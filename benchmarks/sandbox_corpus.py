@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from sandbox_canaries import TOKENS, Canaries, kernel_objects
 
+from synthstats_lightning.pool.scorer import task_message
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.sandbox.outcome import interpret
 from synthstats_lightning.sandbox.protocol import ConnectionLost, DeadlinePassed, Job
-from synthstats_lightning.scorer import task_message
-from synthstats_lightning.scoring.client import ScoringClient
+from synthstats_lightning.scoring.process.client import ScoringClient
 from synthstats_lightning.tasks import Task
 
 Case = dict[str, Any]

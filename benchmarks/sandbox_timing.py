@@ -22,7 +22,7 @@ with pm.Model() as model:
     pm.Normal("obs", alpha - beta * gamma**age, sigma, observed=length)
 """
 SPENT = """
-from synthstats_lightning.sandbox import child
+from synthstats_lightning.sandbox.inside import child
 print(child.confinement_seconds)
 """
 

@@ -41,11 +41,11 @@ from rich.table import Table
 from scoring_programs import PROGRAMS, WARM_UP
 from scoring_structures import programs as many_programs
 
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs import canonicalise, parse_graph
 from synthstats_lightning.sandbox import Sandbox
-from synthstats_lightning.scorer import ProgramScorer
-from synthstats_lightning.scoring.density import build_density
 from synthstats_lightning.scoring.engine import score_graph, score_target
+from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.tasks import Task, get_task

@@ -32,8 +32,8 @@ from rich.table import Table
 
 from synthstats_lightning.programs import canonicalise, parse_graph
 from synthstats_lightning.sandbox import Sandbox
-from synthstats_lightning.scoring.density import build_density
 from synthstats_lightning.scoring.engine import score_target
+from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.tasks import Task
 

@@ -46,7 +46,7 @@ from rich.table import Table
 
 from synthstats_lightning.programs import DataSchema, ProgramFailure, parse_graph
 from synthstats_lightning.sandbox import Sandbox
-from synthstats_lightning.scoring.audit import Audit, audit_graph
+from synthstats_lightning.scoring.auditing.audit import Audit, audit_graph
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.score import Score
 

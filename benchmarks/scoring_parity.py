@@ -33,7 +33,7 @@ from rich.table import Table
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
-from synthstats_lightning.scoring.density import Density, build_density
+from synthstats_lightning.scoring.marginals.density import Density, build_density
 
 TOLERANCE = 1e-8
 TARGET = 60

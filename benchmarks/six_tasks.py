@@ -23,7 +23,7 @@ from rich.table import Table
 
 from synthstats_lightning.callbacks import UnseenTasks
 from synthstats_lightning.callbacks.unseen_tasks import UnseenResult
-from synthstats_lightning.cli import main as run_command
+from synthstats_lightning.cli.main import main as run_command
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "configs"

@@ -35,9 +35,9 @@ from soak_watch import MemoryWatch, descendants, open_descriptors, scratch_files
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule, Reward
 from synthstats_lightning.callbacks import TrainingMetrics
-from synthstats_lightning.checkpoints import DurableCheckpointIO, newest_checkpoint
 from synthstats_lightning.objectives import Regression, TrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
+from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, newest_checkpoint
 from synthstats_lightning.sandbox import SandboxLimits
 
 CASES = Path(__file__).resolve().parent / "sandbox_cases.json"

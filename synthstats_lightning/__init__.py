@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from synthstats_lightning.module import GFlowNetModule
     from synthstats_lightning.objectives import TrajectoryBalance
     from synthstats_lightning.policy import load_policy
-    from synthstats_lightning.scorer import ProgramScorer, score_program
+    from synthstats_lightning.pool.scorer import ProgramScorer, score_program
     from synthstats_lightning.scoring.reward import Reward
     from synthstats_lightning.scoring.score import Score
     from synthstats_lightning.tasks import CSVTask, SimulatedTask, SimulatedTasks, Task, get_task

@@ -14,10 +14,10 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from synthstats_lightning.distributed import gather_objects, rank_and_size
 from synthstats_lightning.policy import Environment
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, load_shard, read_demonstrations
-from synthstats_lightning.seeds import default_seed
+from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
+from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.tasks import Prompt, Task, TaskCollection, expand_tasks, task_prompt
 
 

@@ -12,8 +12,10 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from synthstats_lightning.datamodule import PromptBatch
-from synthstats_lightning.distributed import gather_objects
-from synthstats_lightning.loss_inputs import check_needs, loss_inputs
+from synthstats_lightning.learning.loss_inputs import check_needs, loss_inputs
+from synthstats_lightning.learning.specification import specify
+from synthstats_lightning.learning.step_metrics import step_metrics
+from synthstats_lightning.learning.throughput import Throughput
 from synthstats_lightning.objectives import (
     FlowHead,
     LogPartition,
@@ -39,12 +41,10 @@ from synthstats_lightning.policy import (
     sample_episodes,
 )
 from synthstats_lightning.replay import TrajectoryBatch
-from synthstats_lightning.seeds import default_seed
-from synthstats_lightning.specification import specify
-from synthstats_lightning.step_metrics import step_metrics
-from synthstats_lightning.strategies import check_strategy
+from synthstats_lightning.runtime.distributed import gather_objects
+from synthstats_lightning.runtime.seeds import default_seed
+from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.tasks import Prompt
-from synthstats_lightning.throughput import Throughput
 
 CHECKPOINT_FORMAT = 1
 PROGRAMS = "programs"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmark_modules import BENCHMARKS, benchmark_module
+from tests.support.benchmark_modules import BENCHMARKS, benchmark_module
 
 WITH_FIGURES = sorted(
     path.stem for path in BENCHMARKS.glob("*.py") if 'add_argument("--json"' in path.read_text()

@@ -7,9 +7,9 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from synthstats_lightning import GFlowNetModule, TrajectoryBalance
+from synthstats_lightning.learning.specification import specify
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, Trajectory
-from synthstats_lightning.specification import specify
 
 # the data module of these tests is a bare loader
 pytestmark = pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`")

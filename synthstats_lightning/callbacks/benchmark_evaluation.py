@@ -17,7 +17,7 @@ from synthstats_lightning.evaluation.protocol import evaluate_environment
 from synthstats_lightning.evaluation.report import environment_table, notes
 from synthstats_lightning.evaluation.settings import EvaluationSettings
 from synthstats_lightning.module import GFlowNetModule
-from synthstats_lightning.scorer import ProgramScorer
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.tasks import SimulatedTask
 from synthstats_lightning.tasks.simulated import make_simulator
 from synthstats_lightning.tasks.simulators import Simulator

@@ -8,10 +8,10 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.replay import Demonstration, ReplayBuffer, Trajectory, TrajectoryBatch, collate
+from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.reward import Reward
 
 PROGRAMS_PER_PASS = 32

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from synthstats_lightning.distributed import gather_objects, rank_and_size
 from synthstats_lightning.replay import ReplayBuffer
+from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 
 
 class BufferExchange:

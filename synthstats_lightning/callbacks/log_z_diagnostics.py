@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from synthstats_lightning.callbacks.evaluation import importance_log_z, merged_records
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
-from synthstats_lightning.distributed import all_ranks, gather_objects
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.shares import importance_log_z, merged_records
+from synthstats_lightning.runtime.distributed import all_ranks, gather_objects
 
 DIAGNOSTICS_STREAM = 2**43
 """Its programs come from streams that nothing else uses: whether it runs changes no other sample."""

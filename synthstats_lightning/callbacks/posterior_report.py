@@ -12,18 +12,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from synthstats_lightning.callbacks.evaluation import (
+from synthstats_lightning.callbacks.program_scoring import ProgramScoring
+from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.reports.posterior_plot import PREDICTIVE_QUANTILES, Band, plot_posterior
+from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.reports.shares import (
     StructureShare,
     evaluation_metrics,
     merged_records,
     structure_shares,
 )
-from synthstats_lightning.callbacks.posterior_plot import PREDICTIVE_QUANTILES, Band, plot_posterior
-from synthstats_lightning.callbacks.program_scoring import ProgramScoring
-from synthstats_lightning.callbacks.records import ProgramRecord, ProgramRecords
-from synthstats_lightning.distributed import gather_objects
-from synthstats_lightning.durable_files import write_text
-from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.runtime.distributed import gather_objects
+from synthstats_lightning.runtime.durable_files import write_text
 from synthstats_lightning.tasks import Task
 
 TABLE_WIDTH = 110

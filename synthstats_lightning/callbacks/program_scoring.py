@@ -16,23 +16,23 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from synthstats_lightning.callbacks.allocation import allocate
 from synthstats_lightning.callbacks.beginnings import draw_beginnings
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
-from synthstats_lightning.callbacks.evaluation import evaluation_metrics, merged_records
 from synthstats_lightning.callbacks.exchange import BufferExchange
 from synthstats_lightning.callbacks.program_queue import ProgramQueue, Stale
-from synthstats_lightning.callbacks.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.callbacks.run_parts import gflownet_module, required_buffer, run_buffer, run_tasks
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.window import Window, window_metrics
 from synthstats_lightning.confinement import Level, check_level
-from synthstats_lightning.cores import own_cores, scoring_workers
-from synthstats_lightning.distributed import gather_objects, own_share, rank_and_size
 from synthstats_lightning.module import PROGRAMS, GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings, annealed
 from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.random_state import random_state, set_random_state
-from synthstats_lightning.rank_watch import RankWatch
 from synthstats_lightning.replay import Demonstration, ReplayBuffer
+from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.reports.shares import evaluation_metrics, merged_records
+from synthstats_lightning.runtime.cores import own_cores, scoring_workers
+from synthstats_lightning.runtime.distributed import gather_objects, own_share, rank_and_size
+from synthstats_lightning.runtime.random_state import random_state, set_random_state
+from synthstats_lightning.runtime.rank_watch import RankWatch
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.schedule import RewardSchedule

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from lightning.pytorch import Trainer
 
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Trajectory
+from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.sandbox import SandboxLimits
-from synthstats_lightning.scorer import ProgramScorer
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings

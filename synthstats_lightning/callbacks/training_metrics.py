@@ -11,7 +11,6 @@ from torch import Tensor
 
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
-from synthstats_lightning.distributed import gather_objects
 from synthstats_lightning.metrics import (
     GroupedVariance,
     ImportanceLogZ,
@@ -22,6 +21,7 @@ from synthstats_lightning.metrics import (
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
 from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate, composition, empty_batch
+from synthstats_lightning.runtime.distributed import gather_objects
 
 METRICS_STREAM = 2**45
 """Its programs come from streams that nothing else uses: whether it runs changes no other sample."""

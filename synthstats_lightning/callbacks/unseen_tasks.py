@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from synthstats_lightning.callbacks.evaluation import merged_records
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import SampleScorer
-from synthstats_lightning.distributed import gather_objects
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.shares import merged_records
+from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.tasks import Task, TaskCollection, expand_tasks
 
 UNSEEN_STREAM = 2**47

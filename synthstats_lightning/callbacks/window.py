@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from synthstats_lightning.callbacks.program_queue import QueueSums, queue_metrics
-from synthstats_lightning.callbacks.records import ProgramRecord
+from synthstats_lightning.reports.records import ProgramRecord
 
 
 class TaskSums(NamedTuple):

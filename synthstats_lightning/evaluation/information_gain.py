@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from synthstats_lightning.scoring.nested_monte_carlo import InformationGain, nested_estimate
+from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain, nested_estimate
 
 __all__ = ["InformationGain", "ResponseModel", "expected_information_gain", "nested_estimate", "regret"]
 

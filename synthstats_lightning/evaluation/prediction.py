@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from synthstats_lightning.scoring.forecast import Forecast
+from synthstats_lightning.scoring.prediction.forecast import Forecast
 
 Values = NDArray[np.float64]
 

@@ -1,14 +1,10 @@
-"""Between text and tokens: prompts, stop tokens, source, and hashes that say which tokenizer it was."""
+"""Between text and tokens: prompts, stop tokens, and hashes that say which tokenizer it was."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import Any
-
-_FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL)
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
 def encode_prompt(tokenizer: Any, rules: str, request: str, thinking: bool = False) -> list[int]:
@@ -69,16 +65,6 @@ def stop_token_ids(tokenizer: Any, generation_config: Any | None) -> tuple[int, 
     template = str(getattr(tokenizer, "chat_template", None) or "")
     in_template = [token for token in found if tokenizer.convert_ids_to_tokens(token) in template]
     return tuple(dict.fromkeys(in_template + found))
-
-
-def extract_source(text: str) -> str:
-    """The program in an answer: the first fenced block if there is one, else the whole text.
-
-    A leading block of thoughts in `<think>` tags is dropped.
-    """
-    text = _THOUGHT.sub("", text)
-    fenced = _FENCE.search(text)
-    return fenced.group(1) if fenced else text
 
 
 def tokenizer_hash(tokenizer: Any) -> str:

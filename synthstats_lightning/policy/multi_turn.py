@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,11 +23,7 @@ from synthstats_lightning.policy.sampling import (
     stream_seed,
 )
 from synthstats_lightning.policy.turns import TurnFrame, answer_tokens, turn_frame, without_thought
-
-Thoughts = Literal["none", "latent", "stripped"]
-"""`"none"`: the policy is not asked to think; a thought that it writes anyway is a part of the trajectory.
-`"latent"`: it is asked to, and thoughts are a part of the trajectory. `"stripped"`: it is asked to, and
-thoughts are neither shown to it again nor a part of the trajectory."""
+from synthstats_lightning.programs.answers import Thoughts
 
 
 @runtime_checkable

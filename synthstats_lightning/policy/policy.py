@@ -36,6 +36,7 @@ from synthstats_lightning.policy.sampling import (
     decode_programs,
     stream_seed,
 )
+from synthstats_lightning.programs.answers import extract_source
 
 TOKENS_PER_PASS = 16_384
 """Prompt and program tokens that one teacher-forced pass without gradient sees at most."""
@@ -157,7 +158,7 @@ class Policy(nn.Module):
         if tokens and tokens[-1] in self.stop_token_ids:
             tokens.pop()
         text = self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return encoding.extract_source(text)
+        return extract_source(text)
 
     # -- log-probabilities
 

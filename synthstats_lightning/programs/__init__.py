@@ -18,7 +18,7 @@ from synthstats_lightning.programs.distributions import DISTRIBUTIONS, Distribut
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import GRAPH_FORMAT, DataSchema, ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS, Operation
-from synthstats_lightning.programs.render import summarise, summarise_structure
+from synthstats_lightning.programs.rendering.render import summarise, summarise_structure
 from synthstats_lightning.programs.validation import parse_graph
 
 __all__ = [

@@ -21,7 +21,7 @@ from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome
 from synthstats_lightning.sandbox.scratch import make_scratch, remove_tree
 
-START_SCRIPT = Path(__file__).with_name("start.py")
+START_SCRIPT = Path(__file__).parent / "inside" / "start.py"
 INHERITED = ("LD_LIBRARY_PATH",)
 """The only environment variables that reach a worker: what its shared libraries need to be found."""
 PYTENSOR_FLAGS = (

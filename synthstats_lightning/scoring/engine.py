@@ -15,22 +15,22 @@ import torch
 from synthstats_lightning.programs.canonical import CanonicalModel, canonical_model
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
-from synthstats_lightning.programs.render import summarise
-from synthstats_lightning.scoring.density import build_density
-from synthstats_lightning.scoring.diagnostics import (
+from synthstats_lightning.programs.rendering.render import summarise
+from synthstats_lightning.scoring.density.target import GradientNeeded, RowSubset, Target, has_funnels
+from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
+from synthstats_lightning.scoring.estimators.optimise import FEW_DIMENSIONS
+from synthstats_lightning.scoring.honesty import check_probability
+from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.prediction.diagnostics import (
     score_elpd,
     score_evidence,
     score_heldout,
     score_nothing,
     score_predicted,
 )
-from synthstats_lightning.scoring.honesty import check_probability
-from synthstats_lightning.scoring.ladder import estimate_posterior
-from synthstats_lightning.scoring.observed_rows import observed_posterior
-from synthstats_lightning.scoring.optimise import FEW_DIMENSIONS
+from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
-from synthstats_lightning.scoring.target import GradientNeeded, RowSubset, Target, has_funnels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,9 +11,9 @@ from lightning.pytorch import Callback, Trainer
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule
 from synthstats_lightning.callbacks import TrainingMetrics
-from synthstats_lightning.executors import far_version
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
-from synthstats_lightning.scorer import ProgramScorer
+from synthstats_lightning.pool.executors import far_version
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
 from tests.ranks.fakes import BASELINE, FakeExecutor

@@ -11,9 +11,9 @@ from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule
 from synthstats_lightning.callbacks import LogZDiagnostics, ProgramScoring
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.score import Score
 
 

@@ -11,9 +11,9 @@ import pytest
 from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, Reward, Score
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.replay import ReplayBuffer, Trajectory
+from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
 
 FINAL = Reward(beta=1.0)

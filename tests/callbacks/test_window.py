@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthstats_lightning.callbacks.evaluation import evaluation_metrics, merged_records
-from synthstats_lightning.callbacks.records import ProgramRecord
 from synthstats_lightning.callbacks.window import Window, WindowSums, window_metrics
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.shares import evaluation_metrics, merged_records
 from synthstats_lightning.scoring.score import Score
 
 

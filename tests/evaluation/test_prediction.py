@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.evaluation.prediction import Prediction, of_model, of_models, point_predictions
-from synthstats_lightning.scoring.forecast import Forecast
+from synthstats_lightning.scoring.prediction.forecast import Forecast
 
 
 def forecast(draws, log_density, evidence=0.0, quantity=None):

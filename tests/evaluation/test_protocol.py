@@ -12,7 +12,7 @@ from synthstats_lightning.evaluation.protocol import evaluate_environment
 from synthstats_lightning.evaluation.report import environment_table, notes
 from synthstats_lightning.evaluation.settings import EvaluationSettings
 from synthstats_lightning.evaluation.standardisation import standardisation
-from synthstats_lightning.scorer import ProgramScorer
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.tasks import SimulatedTask, baseline_program
 from synthstats_lightning.tasks.simulators import SIMULATORS
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from synthstats_lightning.callbacks.evaluation import importance_log_z
 from synthstats_lightning.metrics import ImportanceLogZ
+from synthstats_lightning.reports.shares import importance_log_z
 
 
 def test_equals_the_estimate_from_all_programs_at_once():

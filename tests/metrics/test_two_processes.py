@@ -11,7 +11,7 @@ from torch import distributed, multiprocessing
 
 from synthstats_lightning import GFlowNetModule, ReplayDataModule
 from synthstats_lightning.callbacks.exchange import BufferExchange
-from synthstats_lightning.distributed import all_ranks, gather_objects
+from synthstats_lightning.learning.step_metrics import step_metrics
 from synthstats_lightning.metrics import (
     GroupedVariance,
     ImportanceLogZ,
@@ -29,7 +29,7 @@ from synthstats_lightning.objectives import (
 from synthstats_lightning.objectives.base import loss_output
 from synthstats_lightning.replay import ReplayBuffer, Trajectory, collate
 from synthstats_lightning.replay.trajectory import empty_batch
-from synthstats_lightning.step_metrics import step_metrics
+from synthstats_lightning.runtime.distributed import all_ranks, gather_objects
 
 
 def data():

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from synthstats_lightning.policy import Policy
-from synthstats_lightning.policy.encoding import encode_prompt, extract_source, stop_token_ids
+from synthstats_lightning.policy.encoding import encode_prompt, stop_token_ids
+from synthstats_lightning.programs.answers import extract_source
 
 SYSTEM_TEMPLATE = "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}[answer]"
 NO_SYSTEM_TEMPLATE = (

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from synthstats_lightning.policy import load_policy
-from synthstats_lightning.pretraining.evaluate_episodes import evaluate_episodes
+from synthstats_lightning.pretraining.episodes.evaluate import evaluate_episodes
 from synthstats_lightning.tasks.simulators import SIMULATORS
 
 FOLDER = Path(str(files("synthstats_lightning").joinpath("policy/tiny_episodes")))
@@ -29,7 +29,7 @@ def test_made_by_the_shipped_configuration():
 def test_it_experiments_and_submits(monkeypatch):
     few = ("dugongs_simulator", "death_process", "peregrines_simulator")
     monkeypatch.setattr(
-        "synthstats_lightning.pretraining.evaluate_episodes.SIMULATORS",
+        "synthstats_lightning.pretraining.episodes.evaluate.SIMULATORS",
         {name: SIMULATORS[name] for name in few},
     )
     policy = load_policy("tiny-episodes", lora=None)

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from synthstats_lightning.episodes.actions import Observe, Submit, parse_action
-from synthstats_lightning.episodes.messages import EXPERIMENTS_LEFT, TURNS_LEFT
 from synthstats_lightning.pretraining.checks import problem
-from synthstats_lightning.pretraining.episode_batches import (
+from synthstats_lightning.pretraining.episodes.__main__ import starting_point
+from synthstats_lightning.pretraining.episodes.batches import (
     PHRASES,
     encode_episodes,
     episode_batches,
     pack_episodes,
 )
-from synthstats_lightning.pretraining.episodes import starting_point
-from synthstats_lightning.pretraining.made_up_episodes import made_up_episode
+from synthstats_lightning.pretraining.episodes.made_up import made_up_episode
 from synthstats_lightning.pretraining.prior_draws import draw_response, plausible
 from synthstats_lightning.pretraining.tokenizer import END, PROGRAM
+from synthstats_lightning.tasks.experiments.actions import Observe, Submit, parse_action
+from synthstats_lightning.tasks.experiments.messages import EXPERIMENTS_LEFT, TURNS_LEFT
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from synthstats_lightning.programs.canonical import canonical_form, structure_ha
 from synthstats_lightning.programs.composites import WITH_CDF, distribution_of
 from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
-from synthstats_lightning.programs.render import summarise
+from synthstats_lightning.programs.rendering.render import summarise
 from tests.programs.models import COUNTS, ROWS, SCHEMA, Writer
 
 NESTED = {"distribution": "Mixture", "components": ["Normal"]}

@@ -17,8 +17,8 @@ from pathlib import Path
 import yaml
 
 from synthstats_lightning.__about__ import __version__
-from synthstats_lightning.executors import Answer, far_version
-from synthstats_lightning.program_worker import ProgramWorker
+from synthstats_lightning.pool.executors import Answer, far_version
+from synthstats_lightning.pool.program_worker import ProgramWorker
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import baseline_program, get_task

@@ -11,11 +11,11 @@ from pytensor.compile.mode import Mode
 
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.operations import OPERATIONS
-from synthstats_lightning.sandbox import program, pymc_adapter
-from synthstats_lightning.sandbox.entry import Recorder, find_model
-from synthstats_lightning.sandbox.expressions import PROVENANCE
-from synthstats_lightning.sandbox.extraction import extract_graph
-from synthstats_lightning.sandbox.namespace import columns_of, module_for
+from synthstats_lightning.sandbox.inside import program, pymc_adapter
+from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
+from synthstats_lightning.sandbox.inside.expressions import PROVENANCE
+from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
+from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
 from synthstats_lightning.sandbox.protocol import Job
 
 PLAIN = Mode("py", None)

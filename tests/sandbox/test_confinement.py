@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from synthstats_lightning.cli import main
+from synthstats_lightning.cli.main import main
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits, UnconfinedWarning, client
 from synthstats_lightning.sandbox.probe_programs import DEADLY, PROBES
 from synthstats_lightning.sandbox.self_check import require_confinement, self_check
-from synthstats_lightning.scoring.client import ScoringClient
+from synthstats_lightning.scoring.process.client import ScoringClient
 from tests.sandbox.conftest import COVARIATES, LINEAR, SCHEMA
 from tests.sandbox.observe import gone
 
@@ -83,7 +83,7 @@ def test_command_fails_closed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     def open_(*args: object, **kwargs: object) -> Sandbox:
         return Sandbox(without=["argument:prctl"])
 
-    monkeypatch.setattr("synthstats_lightning.sandbox_command.Sandbox", open_)
+    monkeypatch.setattr("synthstats_lightning.cli.sandbox.Sandbox", open_)
     with pytest.raises(SystemExit) as caught:
         main(["sandbox"])
     assert caught.value.code == 1

@@ -12,7 +12,7 @@ import pytest
 from synthstats_lightning.programs import canonical_hash
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema, ModelGraph
-from synthstats_lightning.programs.render import summarise
+from synthstats_lightning.programs.rendering.render import summarise
 from synthstats_lightning.programs.validation import parse_graph
 from tests.sandbox.in_process import model_and_graph
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pytensor.link.c.op import ExternalCOp
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.sandbox import SandboxLimits, op_sources
-from synthstats_lightning.sandbox.huge_pages import collapse_heap
+from synthstats_lightning.sandbox import SandboxLimits
+from synthstats_lightning.sandbox.inside import op_sources
+from synthstats_lightning.sandbox.inside.huge_pages import collapse_heap
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
 from synthstats_lightning.sandbox.protocol import (

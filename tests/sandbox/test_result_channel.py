@@ -17,7 +17,7 @@ from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
-from tests.benchmark_modules import benchmark_module
+from tests.support.benchmark_modules import benchmark_module
 
 SCHEMA = DataSchema(columns={"x": "float64"}, response="y", response_dtype="float64", num_rows=8)
 ENDED = Outcome(0, False, False, False, 0.1, 0.1)

@@ -13,7 +13,7 @@ from pytensor.compile.sharedvalue import shared_constructor
 from pytensor.graph.basic import equal_computations
 from pytensor.tensor.random import op
 
-from synthstats_lightning.sandbox import unneeded
+from synthstats_lightning.sandbox.inside import unneeded
 
 ARGUMENTS = {
     "StudentT": {"nu": 4.0},

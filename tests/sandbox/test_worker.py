@@ -20,7 +20,7 @@ import pytest
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits, process
-from synthstats_lightning.sandbox.worker import ABSENT_FROM_PYMC_5
+from synthstats_lightning.sandbox.inside.worker import ABSENT_FROM_PYMC_5
 from tests.sandbox.conftest import COVARIATES, LINEAR, SCHEMA
 from tests.sandbox.observe import descendants, gone, scratch
 

@@ -15,7 +15,7 @@ from synthstats_lightning.programs import FailureCategory, ProgramFailure, parse
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.scoring import engine
 from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed, score_graph, score_target
-from synthstats_lightning.scoring.ladder import estimate_posterior
+from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import targets

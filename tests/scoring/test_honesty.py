@@ -7,7 +7,7 @@ from synthstats_lightning.programs import ProgramFailure
 from synthstats_lightning.scoring import engine
 from synthstats_lightning.scoring.honesty import check_probability
 from synthstats_lightning.scoring.score import Score
-from tests.scoring.test_audit import graph_of
+from tests.scoring.auditing.test_audit import graph_of
 
 X = {"x": np.zeros(2)}
 

@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.sandbox import Sandbox
-from tests.benchmark_modules import benchmark_module
+from tests.support.benchmark_modules import benchmark_module
 
 FAST = [
     "beetles_dose_response",

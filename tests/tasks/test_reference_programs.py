@@ -11,9 +11,9 @@ import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import betabinom, binom, halfnorm, norm
 
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.sandbox import Sandbox
-from synthstats_lightning.scorer import ProgramScorer
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import (
     BUNDLED_TASKS,

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support
 from synthstats_lightning.scoring.distributions.constraints import REAL, UNIT
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
-from synthstats_lightning.scoring.special import count_log, count_log1p, softplus
+from synthstats_lightning.scoring.numerics.special import count_log, count_log1p, softplus
 
 
 def _inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma
-from synthstats_lightning.scoring.incomplete import log_beta_tails
-from synthstats_lightning.scoring.special import power_log
+from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
+from synthstats_lightning.scoring.numerics.special import power_log
 
 
 def _inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import COUNT, POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import binomial, standard_gamma
-from synthstats_lightning.scoring.special import log_gamma_ratio
+from synthstats_lightning.scoring.numerics.special import log_gamma_ratio
 
 
 def _inside(value: Tensor, n: Tensor, *parameters: Tensor) -> Tensor:

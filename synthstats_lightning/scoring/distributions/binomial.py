@@ -14,8 +14,8 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import COUNT, REAL, UNIT
 from synthstats_lightning.scoring.distributions.sampling import binomial
-from synthstats_lightning.scoring.incomplete import log_beta_tails
-from synthstats_lightning.scoring.special import count_log, count_log1p, softplus
+from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
+from synthstats_lightning.scoring.numerics.special import count_log, count_log1p, softplus
 
 LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""

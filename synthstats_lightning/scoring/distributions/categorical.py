@@ -14,7 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import SIMPLEX
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential
-from synthstats_lightning.scoring.special import broadcast_tensors
+from synthstats_lightning.scoring.numerics.special import broadcast_tensors
 
 
 def _inside(value: Tensor, p: Tensor) -> Tensor:

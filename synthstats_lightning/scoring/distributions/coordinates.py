@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.transforms import MAX_EXPONENT, UNIT_LOW
+from synthstats_lightning.scoring.numerics.transforms import MAX_EXPONENT, UNIT_LOW
 
 
 class Coordinates(NamedTuple):

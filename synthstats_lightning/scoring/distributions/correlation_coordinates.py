@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from synthstats_lightning.scoring.distributions.coordinates import Coordinates
-from synthstats_lightning.scoring.transforms import unit_inverse
+from synthstats_lightning.scoring.numerics.transforms import unit_inverse
 
 
 def order_of(length: int) -> int:

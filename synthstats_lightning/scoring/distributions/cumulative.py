@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.distributions.base import Distribution, Support
-from synthstats_lightning.scoring.special import log1mexp
+from synthstats_lightning.scoring.numerics.special import log1mexp
 
 
 def log_cdf(

@@ -14,7 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import OPEN_UNIT, POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential
-from synthstats_lightning.scoring.special import log1mexp
+from synthstats_lightning.scoring.numerics.special import log1mexp
 
 
 def _log_kernel(offset: Tensor, statistics: Statistics, q: Tensor, beta: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential, standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr
 
 SMALLEST_RATIO = 0.05
 """Below this ratio of `nu` to `sigma` the exponential part is left out, as PyMC does (after gamlss)."""

@@ -21,7 +21,7 @@ from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE,
 from synthstats_lightning.scoring.distributions.gaussian import Subsets
 from synthstats_lightning.scoring.distributions.normal import NORMAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, broadcast_tensors
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, broadcast_tensors
 
 
 def volatilities(

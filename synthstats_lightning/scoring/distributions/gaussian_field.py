@@ -24,7 +24,7 @@ from synthstats_lightning.scoring.distributions.gaussian import (
     log_determinant,
 )
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 _WITHIN_ONE = Constraint("between -1 and 1", 0.0, lambda x: x.abs() < 1.0, -1.0, 1.0)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, counts
 from synthstats_lightning.scoring.distributions.constraints import UNIT
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential
-from synthstats_lightning.scoring.special import count_log1p, log1mexp
+from synthstats_lightning.scoring.numerics.special import count_log1p, log1mexp
 
 
 def _inside(value: Tensor, *parameters: Tensor) -> Tensor:

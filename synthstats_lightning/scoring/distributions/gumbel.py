@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, real_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
-from synthstats_lightning.scoring.special import log1mexp
+from synthstats_lightning.scoring.numerics.special import log1mexp
 
 LARGEST = 700.0
 """`exp` of it is finite; further down the density and its gradient are flat at nearly zero."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import cauchy
-from synthstats_lightning.scoring.special import LOG_PI, LOG_TWO
+from synthstats_lightning.scoring.numerics.special import LOG_PI, LOG_TWO
 
 
 def _log_normaliser(beta: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, LOG_TWO, log1mexp, log_ndtr
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, LOG_TWO, log1mexp, log_ndtr
 
 
 def _log_normaliser(loc: Tensor, sigma: Tensor) -> Tensor:

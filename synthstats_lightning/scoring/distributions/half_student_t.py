@@ -9,7 +9,7 @@ from synthstats_lightning.scoring.distributions.base import Distribution, Statis
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import student_t
 from synthstats_lightning.scoring.distributions.tails import student_t_log_cdf
-from synthstats_lightning.scoring.special import LOG_PI, LOG_TWO, log1mexp, log_gamma_ratio
+from synthstats_lightning.scoring.numerics.special import LOG_PI, LOG_TWO, log1mexp, log_gamma_ratio
 
 
 def _log_normaliser(nu: Tensor, sigma: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from synthstats_lightning.scoring.distributions.constraints import UNIT
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
 from synthstats_lightning.scoring.distributions.truncated import truncated
-from synthstats_lightning.scoring.special import count_log, count_log1p, log1mexp
+from synthstats_lightning.scoring.numerics.special import count_log, count_log1p, log1mexp
 
 
 def hurdle(name: str, base: Distribution) -> Distribution:

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, open_half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma
-from synthstats_lightning.scoring.incomplete import log_gamma_tails
+from synthstats_lightning.scoring.numerics.incomplete import log_gamma_tails
 
 
 def _statistics(value: Tensor, interior: bool) -> Statistics:

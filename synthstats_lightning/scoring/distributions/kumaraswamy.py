@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, open_unit
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
-from synthstats_lightning.scoring.special import log1mexp
+from synthstats_lightning.scoring.numerics.special import log1mexp
 
 
 def _statistics(value: Tensor, interior: bool) -> Statistics:

@@ -9,7 +9,7 @@ from torch.nn.functional import logsigmoid
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, real_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
-from synthstats_lightning.scoring.special import softplus
+from synthstats_lightning.scoring.numerics.special import softplus
 
 
 def _log_normaliser(mu: Tensor, s: Tensor) -> Tensor:

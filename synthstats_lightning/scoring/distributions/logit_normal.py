@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, open_unit
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, log_ndtr
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, log_ndtr
 
 
 def _statistics(value: Tensor, interior: bool) -> Statistics:

@@ -15,7 +15,7 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 
 def _inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from synthstats_lightning.scoring.distributions.base import (
 from synthstats_lightning.scoring.distributions.constraints import SIMPLEX
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential
-from synthstats_lightning.scoring.special import broadcast_tensors
+from synthstats_lightning.scoring.numerics.special import broadcast_tensors
 
 
 def mixture(name: str, components: Sequence[Distribution]) -> Distribution:

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, real_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, LOG_TWO, log_ndtr
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, LOG_TWO, log_ndtr
 
 LARGEST = 700.0
 """`exp` of it is finite; further down the density and its gradient are flat at nearly zero."""

@@ -23,7 +23,7 @@ from synthstats_lightning.scoring.distributions.gaussian import (
     squared_distance,
 )
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 
 def _log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, cov: Tensor) -> Tensor:

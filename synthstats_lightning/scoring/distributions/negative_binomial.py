@@ -14,8 +14,8 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE, OPEN_UNIT, POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import poisson, standard_gamma
-from synthstats_lightning.scoring.incomplete import log_beta_tails
-from synthstats_lightning.scoring.special import count_log, log_gamma_ratio
+from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
+from synthstats_lightning.scoring.numerics.special import count_log, log_gamma_ratio
 
 
 def _log_normaliser(n: Tensor, p: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from synthstats_lightning.scoring.distributions.base import (
     no_normaliser,
 )
 from synthstats_lightning.scoring.distributions.coordinates import ORDERED_COORDINATES, ordered_through
-from synthstats_lightning.scoring.transforms import (
+from synthstats_lightning.scoring.numerics.transforms import (
     interval,
     interval_inverse,
     positive,

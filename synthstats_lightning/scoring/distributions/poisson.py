@@ -14,8 +14,8 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import poisson
-from synthstats_lightning.scoring.incomplete import TINY, log_gamma_tails
-from synthstats_lightning.scoring.special import count_log
+from synthstats_lightning.scoring.numerics.incomplete import TINY, log_gamma_tails
+from synthstats_lightning.scoring.numerics.special import count_log
 
 
 def _log_normaliser_log(log_mu: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, real_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma
-from synthstats_lightning.scoring.special import LOG_TWO
+from synthstats_lightning.scoring.numerics.special import LOG_TWO
 
 
 def _log_normaliser(a: Tensor, b: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.incomplete import TINY, log_beta_tails
-from synthstats_lightning.scoring.special import LOG_TWO
+from synthstats_lightning.scoring.numerics.incomplete import TINY, log_beta_tails
+from synthstats_lightning.scoring.numerics.special import LOG_TWO
 
 
 def student_t_log_cdf(t: Float[Tensor, "*t"], nu: Float[Tensor, "*nu"]) -> Float[Tensor, "*shape"]:

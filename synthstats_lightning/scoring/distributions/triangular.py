@@ -10,7 +10,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support
 from synthstats_lightning.scoring.distributions.constraints import REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
-from synthstats_lightning.scoring.special import LOG_TWO
+from synthstats_lightning.scoring.numerics.special import LOG_TWO
 
 
 def _inside(value: Tensor, lower: Tensor, c: Tensor, upper: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Edges, Statistics, Support
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
-from synthstats_lightning.scoring.special import LOG_PI, LOG_TWO
+from synthstats_lightning.scoring.numerics.special import LOG_PI, LOG_TWO
 
 MAX_ROUNDS = 1_000
 """Most rounds of rejection; each accepts at least two draws of three."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support
 from synthstats_lightning.scoring.distributions.constraints import NON_NEGATIVE, POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_normal, standard_uniform
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr
 
 TINY = 1e-300
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, Support, half_line
 from synthstats_lightning.scoring.distributions.constraints import POSITIVE
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential
-from synthstats_lightning.scoring.special import log1mexp, power_log
+from synthstats_lightning.scoring.numerics.special import log1mexp, power_log
 
 
 def _statistics(value: Tensor, interior: bool) -> Statistics:

@@ -20,7 +20,7 @@ from synthstats_lightning.scoring.distributions.coordinates import (
     Coordinates,
 )
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
-from synthstats_lightning.scoring.special import HALF_LOG_TWO_PI
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 _TOLERANCE = 1e-9
 

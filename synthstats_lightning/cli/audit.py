@@ -1,0 +1,151 @@
+"""`synthstats-lightning score --audit`: the total probability of one program, or of a run's best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from synthstats_lightning.confinement import Level
+from synthstats_lightning.pool.audit import audit_program
+from synthstats_lightning.programs.failure import ProgramFailure
+from synthstats_lightning.sandbox import Sandbox, SandboxLimits
+from synthstats_lightning.scoring.auditing.audit import Audit
+from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.tasks import Task
+
+
+class Audited(NamedTuple):
+    """A program and what its audit found.
+
+    Attributes:
+        label: The model in one line.
+        evidence: Its log evidence on the task, in nats, if it has one.
+        audit: The audit, or why there is none.
+    """
+
+    label: str
+    evidence: float | None
+    audit: Audit | ProgramFailure
+
+    @property
+    def verdict(self) -> str:
+        """The audit's verdict, or `"no audit"`."""
+        return self.audit.verdict if isinstance(self.audit, Audit) else "no audit"
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        found = (
+            self.audit.to_dict()
+            if isinstance(self.audit, Audit)
+            else {"verdict": self.verdict, "message": str(self.audit)}
+        )
+        return {"program": self.label, "evidence": self.evidence, **found}
+
+
+class AuditOptions(NamedTuple):
+    """How to audit.
+
+    Attributes:
+        rows: Rows of the small task.
+        data_sets: About how many data sets to score.
+        limits: Of the sandbox.
+        engine: Of the scoring engine.
+        sandbox: How strictly the kernel confines programs.
+    """
+
+    rows: int
+    data_sets: int
+    limits: SandboxLimits
+    engine: EngineSettings
+    sandbox: Level = "strict"
+
+
+def best_programs(path: Path, task: Task, top: int) -> list[tuple[str, str, float]]:
+    """The best distinct models among a run's programs of a task.
+
+    Args:
+        path: The run's `programs.jsonl`.
+        task: Of which the programs are.
+        top: How many.
+
+    Returns:
+        Source, summary and evidence of each, best first.
+
+    Raises:
+        ValueError: If the file holds no scored program of the task, or a line is no record of one.
+    """
+    best: dict[str, tuple[str, str, float]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            record = json.loads(line)
+            if record["task"] != task.name or record["status"] != "scored":
+                continue
+            found = record["source"], record["summary"], float(record["evidence"])
+            known = best.setdefault(record["canonical"], found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}, line {number} is no record of a program: {error!r}") from None
+        if known[2] < found[2]:
+            best[record["canonical"]] = found
+    if not best:
+        raise ValueError(f"{path} holds no scored program of task {task.name!r}")
+    return sorted(best.values(), key=lambda program: -program[2])[:top]
+
+
+def run_audits(
+    programs: list[tuple[str, str, float | None]], task: Task, options: AuditOptions
+) -> list[Audited]:
+    """Audits programs, one after the other in one sandbox.
+
+    Args:
+        programs: Source, label and evidence of each.
+        task: Their task.
+        options: How.
+    """
+    torch.set_num_threads(1)
+    audited = []
+    with Sandbox(options.limits, level=options.sandbox) as sandbox:
+        for source, label, evidence in programs:
+            found: Audit | ProgramFailure
+            try:
+                found = audit_program(
+                    source,
+                    task,
+                    sandbox,
+                    rows=options.rows,
+                    data_sets=options.data_sets,
+                    settings=options.engine,
+                )
+            except ProgramFailure as failure:
+                found = failure
+            audited.append(Audited(label, evidence, found))
+    return audited
+
+
+def show_audits(audited: list[Audited], task: Task) -> None:
+    """Prints what audits found as a table."""
+    table = Table(title=f"Audit on {task.name}: total probability of all data sets")
+    for column in ("verdict", "total", "interval", "rows", "data sets", "evidence", "program"):
+        table.add_column(column, overflow="fold")
+    for entry in audited:
+        evidence = "" if entry.evidence is None else f"{entry.evidence:.2f}"
+        audit = entry.audit
+        if isinstance(audit, Audit):
+            cells = [
+                f"{audit.total_mass:.3f}",
+                f"{audit.lower:.3f} to {audit.upper:.3f} ({audit.level:.1%})",
+                str(audit.rows) if audit.rows == audit.graph_rows else f"{audit.rows} of {audit.graph_rows}",
+                f"{audit.data_sets}" + (f", {audit.unscored} without score" if audit.unscored else ""),
+            ]
+        else:
+            cells = ["", "", "", ""]
+        label = entry.label if isinstance(audit, Audit) else f"{audit.category}: {audit.message}"
+        table.add_row(entry.verdict, *cells, evidence, escape(label))
+    console = Console()
+    console.width = max(console.width, 110)
+    console.print(table)

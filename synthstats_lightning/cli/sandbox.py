@@ -1,0 +1,76 @@
+"""`synthstats-lightning sandbox`: whether programs can be confined on this machine, proved by attacking."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import NoReturn
+
+from jsonargparse import ArgumentParser
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from synthstats_lightning.cli.errors import fail
+from synthstats_lightning.confinement import Level
+from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits
+from synthstats_lightning.sandbox.self_check import SelfCheck, self_check
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        fail(message)
+
+
+def _parser() -> ArgumentParser:
+    parser = _Parser(
+        prog="synthstats-lightning sandbox",
+        description="Attacks the sandbox from inside and prints what it refused; exit code 1 if any is not.",
+    )
+    parser.add_argument("--sandbox", type=Level, default="strict", help="how strictly programs are confined")
+    parser.add_argument("--json", type=str | None, default=None, help="write the outcome to this file")
+    parser.add_class_arguments(SandboxLimits, "limits")
+    return parser
+
+
+def run_sandbox(arguments: list[str]) -> SelfCheck:
+    """Runs the self-check and prints it.
+
+    Args:
+        arguments: Without the subcommand's name.
+
+    Raises:
+        SystemExit: With code 2 for a wrong argument; with code 1 if a probe succeeded, or if this machine
+            cannot confine programs at that level.
+    """
+    parser = _parser()
+    options = parser.instantiate_classes(parser.parse_args(arguments))
+    console = Console(soft_wrap=True)
+    try:
+        with Sandbox(options.limits, level=options.sandbox) as sandbox:
+            check = self_check(sandbox)
+    except SandboxError as error:
+        console.print(f"no sandbox at level {options.sandbox}: {escape(str(error))}")
+        raise SystemExit(1) from None
+    if options.json is not None:
+        target = Path(options.json)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(asdict(check), indent=2) + "\n", encoding="utf-8")
+    console.print(_table(check))
+    for layer, reason in check.missing.items():
+        console.print(f"{layer} is off: {escape(reason)}")
+    held = len(check.outcomes) - len(check.succeeded)
+    console.print(
+        f"level {check.level}: {held} of {len(check.outcomes)} attempts refused in {check.seconds:.2f} s"
+    )
+    if check.succeeded:
+        raise SystemExit(1)
+    return check
+
+
+def _table(check: SelfCheck) -> Table:
+    table = Table("a confined process tried to", "outcome", title="Sandbox self-check")
+    for text, success in check.outcomes.values():
+        table.add_row(escape(text), "[bold red]SUCCEEDED[/]" if success else "refused")
+    return table

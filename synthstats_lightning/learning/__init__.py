@@ -1,0 +1,1 @@
+"""From a batch of trajectories to a loss: inputs, metrics of a step, throughput, rebuilding objects."""

@@ -1,0 +1,72 @@
+"""A training step's metrics, of the batches of all ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from synthstats_lightning.objectives import LossOutput
+from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
+
+
+class StepSums(NamedTuple):
+    """What one rank's batch adds to the metrics of a step.
+
+    Attributes:
+        size: Programs of the batch; 0 where the rank had none.
+        metrics: The loss as `loss`, and the objective's metrics.
+        residual: Sum of the residuals, in nats.
+        residual_squares: Sum of their squares, in nats².
+    """
+
+    size: int
+    metrics: dict[str, float]
+    residual: float
+    residual_squares: float
+
+
+def step_metrics(output: LossOutput, size: int) -> dict[str, Tensor | float]:
+    """The loss, as `loss`, and the objective's metrics, over all ranks; every rank must call it.
+
+    Mean and standard deviation of the residual are those of all residuals; whatever else is a mean of the
+    batches' values, each counted as often as it has programs.
+
+    Args:
+        output: Of this rank's batch.
+        size: Its programs.
+    """
+    metrics = {"loss": output.loss.detach(), **output.metrics}
+    if rank_and_size()[1] == 1:
+        return dict(metrics)
+    residual = output.residual.double()
+    own = StepSums(
+        size,
+        {name: float(value) for name, value in metrics.items()},
+        float(residual.sum()),
+        float(residual.square().sum()),
+    )
+    return dict(over_ranks(gather_objects(own)))
+
+
+def over_ranks(ranks: Sequence[StepSums]) -> dict[str, float]:
+    """Metrics of the batches of several ranks together; a loss of 0 where none had a program.
+
+    Args:
+        ranks: Of every rank.
+    """
+    filled = [rank for rank in ranks if rank.size]
+    size = sum(rank.size for rank in filled)
+    if not size:
+        return {"loss": 0.0}
+    names = filled[0].metrics
+    metrics = {name: sum(rank.metrics[name] * rank.size for rank in filled) / size for name in names}
+    if "residual_std" in metrics:
+        mean = sum(rank.residual for rank in filled) / size
+        variance = sum(rank.residual_squares for rank in filled) / size - mean**2
+        metrics |= {"residual_mean": mean, "residual_std": math.sqrt(max(0.0, variance))}
+    # gradients are averaged over ranks, those with nothing to learn from included
+    metrics["loss"] = sum(rank.metrics["loss"] for rank in filled) / len(ranks)
+    return metrics

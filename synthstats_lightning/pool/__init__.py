@@ -1,0 +1,1 @@
+"""Programs in, scores out: sandbox workers and scoring processes behind one `ProgramScorer`."""

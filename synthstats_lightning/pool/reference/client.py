@@ -1,0 +1,112 @@
+"""The caller's end of the reference engine: a program and its data in, a score out."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthstats_lightning.confinement import Level, check_level
+from synthstats_lightning.pool.reference.settings import ReferenceSettings, Sampler
+from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.scoring.process.confinement import scorer_environment
+from synthstats_lightning.scoring.score import Score
+
+MAX_ANSWER = 1 << 26
+"""Bytes of the largest answer."""
+
+
+def score_with_reference(
+    source: str,
+    columns: Mapping[str, NDArray[np.generic]],
+    response: str,
+    sampler: Sampler,
+    *,
+    settings: ReferenceSettings | None = None,
+    sandbox: Level = "strict",
+) -> Score:
+    """Scores a program by PyMC's own samplers, in a confined process of its own.
+
+    The program runs with the response's real values, unlike in the sandbox: the score checks the engine, and
+    scores models that the engine declines, but it is only as honest as the program. The model must observe
+    the response, once, and have no potentials.
+
+    Args:
+        source: The program.
+        columns: Column name to values `[rows]`, the response among them.
+        response: Name of the response column.
+        sampler: `"nutpie"` (elpd alone) or `"pymc"` (elpd, and evidence by sequential Monte Carlo).
+        settings: Draws, acceptance and limits.
+        sandbox: `"none"` to run unconfined; every other level confines the process.
+
+    Returns:
+        The score, or the failure and its reason.
+
+    Raises:
+        ValueError: If the sampler, the level or the response is unknown.
+    """
+    if sampler not in ("nutpie", "pymc"):
+        raise ValueError(f"reference must be 'nutpie' or 'pymc', got {sampler!r}")
+    if response not in columns:
+        raise ValueError(f"response {response!r} is no column; columns: {', '.join(columns)}")
+    settings = settings or ReferenceSettings()
+    job = {
+        "source": source,
+        "columns": {name: (np.asarray(v).tolist(), str(np.asarray(v).dtype)) for name, v in columns.items()},
+        "response": response,
+        "sampler": sampler,
+        "settings": asdict(settings),
+        "level": check_level(sandbox),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(json.dumps(job).encode(), settings.time_limit, folder)
+
+
+def _run(job: bytes, limit: float, folder: str) -> Score:
+    ours, theirs = socket.socketpair()
+    environment = {
+        **scorer_environment(),
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+        "RAYON_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        # compiled in memory: a confined process starts no compiler and writes no file
+        "PYTENSOR_FLAGS": f"mode=NUMBA,cxx=,numba__cache=False,base_compiledir={folder}",
+        "MPLCONFIGDIR": folder,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "synthstats_lightning.pool.reference.worker", str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=environment,
+    )
+    theirs.close()
+    connection = Connection(ours.detach())
+    try:
+        connection.send_bytes(job)
+        if not connection.poll(limit):
+            message = f"the reference engine was ended after {limit:g} seconds"
+            return Score.failed(FailureCategory.SCORER_LIMIT, message, limit)
+        return Score.from_dict(json.loads(connection.recv_bytes(MAX_ANSWER)))
+    except (EOFError, OSError):
+        process.kill()
+        said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
+        last = said.splitlines()[-1] if said else "it wrote nothing"
+        return Score.failed(FailureCategory.KILLED, f"the reference engine's process died: {last}")
+    finally:
+        connection.close()
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()

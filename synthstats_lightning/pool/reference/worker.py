@@ -1,0 +1,154 @@
+"""The reference engine's process: one program in, one score out, then it ends.
+
+Unlike a sandbox worker it knows the response's values, which PyMC needs to sample. It is therefore confined
+by the kernel like one, is used for one program only, and its scores never enter training.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import sys
+import types
+import warnings
+from contextlib import redirect_stdout
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from synthstats_lightning.confinement import Confiner, Level
+from synthstats_lightning.confinement.landlock import interpreter_paths
+from synthstats_lightning.pool.reference.settings import ReferenceSettings
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
+from synthstats_lightning.sandbox.inside.namespace import module_for
+from synthstats_lightning.sandbox.inside.program import describe, parse
+from synthstats_lightning.sandbox.messages import one_line
+from synthstats_lightning.scoring.score import Score
+
+PACKAGES = (
+    "synthstats_lightning",
+    "pymc",
+    "pytensor",
+    "arviz",
+    "numpy",
+    "scipy",
+    "numba",
+    "nutpie",
+    "xarray",
+)
+"""Packages that it may still import from."""
+
+
+def confine(level: Level, memory_bytes: int) -> None:
+    """Confines this process: no network, processes or privileges, and no file but the interpreter's.
+
+    Args:
+        level: `"none"` for limits only; every other level is that of the scoring process.
+        memory_bytes: Limit of its private memory, in bytes.
+
+    Raises:
+        ConfinementUnavailable: If this machine cannot confine it.
+        OSError: If the kernel refuses a layer.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    if level != "none":
+        confiner = Confiner("standard", interpreter_paths(PACKAGES), without={"death_signal"})
+        confiner.apply(user=None, parent=os.getppid(), ruleset=confiner.ruleset)
+
+
+def build_model(source: str, columns: dict[str, np.ndarray[Any, Any]], rows: int) -> Any:
+    """Runs a program with the real data; its own sampling does nothing.
+
+    Raises:
+        ProgramFailure: As in the sandbox.
+    """
+    code = parse(source)
+    module = module_for(columns, rows)
+    sys.modules["__main__"] = module
+    with SamplingOff(), Recorder() as recorder:
+        try:
+            exec(code, module.__dict__)  # noqa: S102 - the purpose of this process
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise
+        return find_model(module, columns, rows, recorder)
+
+
+class SamplingOff:
+    """A context in which sampling and criticism do nothing, as in the sandbox."""
+
+    def __enter__(self) -> SamplingOff:
+        import arviz
+        import pymc
+
+        from synthstats_lightning.sandbox.inside.stubs import install
+
+        parts = [value for value in vars(arviz).values() if isinstance(value, types.ModuleType)]
+        self._before = [(module, dict(vars(module))) for module in (pymc, arviz, *parts)]
+        install()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for module, names in self._before:
+            vars(module).update(names)
+
+
+class MemoryFile(io.BytesIO):
+    """Stands in for a temporary file that is written for tracebacks only: nothing reaches the disk."""
+
+    name = "<compiled>"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__()
+
+
+def compile_in_memory() -> None:
+    """Lets PyTensor compile without writing files, as far as it does so only to have line numbers."""
+    import pytensor.link.numba.dispatch
+    import pytensor.link.utils
+
+    pytensor.link.utils.NamedTemporaryFile = MemoryFile
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    """The score of one job; failures of a program are answers, not exceptions."""
+    from synthstats_lightning.pool.reference.engine import check_model, score_model
+
+    columns = {name: np.asarray(values, dtype=dtype) for name, (values, dtype) in job["columns"].items()}
+    response = columns[job["response"]]
+    try:
+        model = build_model(job["source"], columns, len(response))
+        check_model(model, response)
+        return score_model(model, job["sampler"], ReferenceSettings(**job["settings"])).to_dict()
+    except ProgramFailure as failure:
+        return Score.failed(failure.category, failure.message).to_dict()
+    except MemoryError:
+        return Score.failed(FailureCategory.MEMORY, "the reference engine ran out of memory").to_dict()
+    except Exception as error:
+        return Score.failed(FailureCategory.RAISED, one_line(describe(error))).to_dict()
+
+
+def main(descriptor: int) -> None:
+    """Reads one job from a connection, answers it and ends."""
+    connection = Connection(descriptor)
+    job = json.loads(connection.recv_bytes())
+    warnings.simplefilter("ignore")
+    # before the kernel is told to refuse files
+    compile_in_memory()
+    import synthstats_lightning.pool.reference.engine  # noqa: F401
+
+    if job["sampler"] == "nutpie":
+        import nutpie  # noqa: F401
+    confine(job["level"], job["settings"]["memory_bytes"])
+    with redirect_stdout(io.StringIO()):
+        document = json.dumps(answer(job)).encode()
+    connection.send_bytes(document)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

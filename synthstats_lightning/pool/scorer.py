@@ -1,0 +1,426 @@
+"""From source to score: sandbox and scoring engine behind one pool."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+from synthstats_lightning.confinement import Level, check_level
+from synthstats_lightning.pool.executors import Answer, WorkerSettings, call_far, check_far_side
+from synthstats_lightning.pool.inference_data import to_inference_data
+from synthstats_lightning.pool.program_worker import ProgramWorker, task_message
+from synthstats_lightning.pool.reference.client import score_with_reference
+from synthstats_lightning.pool.reference.settings import Sampler
+from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.runtime.cores import scoring_workers
+from synthstats_lightning.sandbox import SandboxLimits
+from synthstats_lightning.sandbox.self_check import require_confinement
+from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
+from synthstats_lightning.scoring.prediction.forecast import Forecast
+from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain
+from synthstats_lightning.scoring.process.client import TaskMessage, WorkerLostError
+from synthstats_lightning.scoring.process.store import ScoreStore
+from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.tasks import Task, get_task
+
+FAR_START_SECONDS = 300.0
+"""What an executor's machines may take until the first worker is up: they import PyMC first."""
+MAX_KNOWN = 50_000
+"""Scores that a pool remembers, about 4 kB each; the oldest go first, and are computed again if need be."""
+T = TypeVar("T")
+
+
+def default_num_workers() -> int:
+    """Workers that leave the trainer one core, at least one."""
+    return scoring_workers(len(os.sched_getaffinity(0)))
+
+
+class ProgramScorer:
+    """A pool of workers that score programs; every distinct source of a task is scored once.
+
+    Scores are deterministic, so neither the number of workers nor the order of programs changes them.
+
+    Args:
+        num_workers: Sandbox workers, each with a single-threaded scoring process; by default one less than
+            the cores this process may use.
+        limits: Of the sandbox.
+        settings: Of the scoring engine.
+        sandbox: How strictly the kernel confines programs: `"strict"`, `"standard"`, `"plus"` or `"none"`.
+        score_cache: File of scores that outlives this pool and that several processes may share, see
+            `scoring.store`; none by default.
+        executor: Where programs are scored instead of on this machine, such as `executors.DaskExecutor`; it
+            decides how many workers there are, and outlives this pool. A score cache is then a file on each
+            of its machines.
+    """
+
+    def __init__(
+        self,
+        num_workers: int | None = None,
+        limits: SandboxLimits | None = None,
+        settings: EngineSettings | None = None,
+        sandbox: Level = "strict",
+        score_cache: str | Path | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        if num_workers is not None and num_workers < 1:
+            raise ValueError(f"num_workers must be at least 1, got {num_workers}")
+        self.num_workers = num_workers or default_num_workers()
+        self.limits = limits or SandboxLimits()
+        self.settings = settings or EngineSettings()
+        self.sandbox = check_level(sandbox)
+        self.executor = executor
+        far_cache = None if score_cache is None else str(score_cache)
+        self._far = WorkerSettings(self.limits, self.settings, self.sandbox, far_cache)
+        self.store = None if score_cache is None or executor is not None else ScoreStore(score_cache)
+        self.failures: Counter[FailureCategory] = Counter()
+        self.scored = 0
+        self.repeated = 0
+        self.max_known = MAX_KNOWN
+        # no futures: their locks and queues, all over the heap, would keep its freed memory in pieces
+        self._known: dict[tuple[str, str], Score] = {}
+        self._pending: dict[tuple[str, str], Future[Score]] = {}
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.RLock()  # an executor may answer within `submit`
+        self._workers: list[ProgramWorker] = []
+        self._far_calls: set[Future[Answer]] = set()
+        self._far_restarts = 0
+        self._local = threading.local()
+        self._threads = ThreadPoolExecutor(self.num_workers, thread_name_prefix="program-scorer")
+
+    @property
+    def worker_restarts(self) -> int:
+        """How often a sandbox worker or scoring process died, or was ended, and was replaced."""
+        return self._far_restarts + sum(worker.restarts for worker in list(self._workers))
+
+    @property
+    def sandbox_pids(self) -> list[int]:
+        """Process ids of the sandbox workers that run."""
+        return [worker.sandbox.pid for worker in list(self._workers) if worker.sandbox.pid is not None]
+
+    def start(self) -> None:
+        """Starts every worker now, in parallel, instead of with its first program, and proves confinement.
+
+        Raises:
+            SandboxError: If a worker does not start, or a confined process can do what it must not.
+            RuntimeError: If the executor's machines have another version of this package.
+            TimeoutError: If they do not answer.
+        """
+        if self.executor is not None:
+            check_far_side(self.executor, self._far, FAR_START_SECONDS)
+            return
+        barrier = threading.Barrier(self.num_workers)
+
+        def prepare() -> None:
+            barrier.wait()
+            self._worker().start()
+
+        for future in [self._threads.submit(prepare) for _ in range(self.num_workers)]:
+            future.result()
+        require_confinement(self._workers[0].sandbox)
+
+    def submit(self, source: str, task: Task) -> Future[Score]:
+        """Starts scoring a program and returns at once; an equal source shares its future."""
+        key = (task.fingerprint, source)
+        with self._lock:
+            pending = self._pending.get(key)
+            if pending is not None:
+                self._asked[key] += 1
+                self.repeated += 1
+                return pending
+            if key in self._known:
+                self.repeated += 1
+                self._known[key] = self._known.pop(key)  # the newest now
+                return _finished(self._known[key])
+            self._asked[key] += 1
+            if self.executor is None:
+                future = self._threads.submit(self._score, key, task_message(task))
+                self._pending[key] = future
+                return future
+            far = self._run(ProgramWorker.score, source, task_message(task))
+            future = self._pending[key] = Future()
+        far.add_done_callback(lambda done: self._take(key, done, future))
+        return future
+
+    def withdraw(self, source: str, task: Task) -> bool:
+        """Takes back one `submit`; once all of a program are taken back, workers pass over it.
+
+        The future of a program that is passed over is cancelled. With an executor, its machines score it all
+        the same.
+
+        Args:
+            source: The program.
+            task: Its task.
+
+        Returns:
+            Whether the program is passed over: nobody else waits for it, and no worker has begun.
+        """
+        key = (task.fingerprint, source)
+        with self._lock:
+            if key not in self._pending:
+                return False
+            self._asked[key] -= 1
+            if self._asked[key] > 0 or self.executor is not None:
+                return False
+            if not self._pending[key].cancel():
+                return False
+            del self._pending[key], self._asked[key]
+            return True
+
+    def score(self, source: str, task: Task) -> Score:
+        """Scores a program and waits for it."""
+        return self.submit(source, task).result()
+
+    def remember(self, source: str, task: Task, score: Score) -> None:
+        """Takes a score that an earlier run has computed, so that it is not computed again."""
+        with self._lock:
+            self._known.setdefault((task.fingerprint, source), score)
+            self._forget_oldest()
+
+    def predict(self, source: str, task: Task, quantiles: list[float]) -> Float[np.ndarray, "quantiles rows"]:
+        """Posterior predictive quantiles of a program's response at every row.
+
+        Raises:
+            ProgramFailure: If the program does not build.
+            ValueError: If it has no score.
+        """
+        return self._run(ProgramWorker.predict, source, task_message(task), quantiles).result()
+
+    def posterior(
+        self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
+    ) -> PosteriorDraws:
+        """Posterior and posterior predictive draws of a program.
+
+        Args:
+            source: The program.
+            task: Its task.
+            chains: Chains to arrange the draws in.
+            draws: Draws of each chain.
+            seed: Of all randomness.
+
+        Raises:
+            ProgramFailure: If the program does not build.
+            ValueError: If it has no score, or `chains` or `draws` is below 1.
+        """
+        for name, value in (("chains", chains), ("draws", draws)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+        return self._run(ProgramWorker.draws, source, task_message(task), chains, draws, seed).result()
+
+    def forecast(
+        self, source: str, task: Task, draws: int = 500, leave_one_out: bool = False
+    ) -> Future[Forecast]:
+        """Starts predicting the held-out rows of a task from the others, and returns at once.
+
+        The task's declared quantities come along. Without other rows the prior predicts.
+
+        Args:
+            source: The program.
+            task: Its task, with `held_out` rows.
+            draws: Predictive draws of each row.
+            leave_one_out: Whether leave-one-out densities of the other rows are wanted.
+
+        Returns:
+            The predictions to come; their `result` raises `ProgramFailure` where the program has none.
+
+        Raises:
+            ValueError: If the task holds no rows out.
+        """
+        if task.held_out < 1:
+            raise ValueError(f"task {task.name!r} holds no rows out that could be predicted")
+
+        return self._run(ProgramWorker.forecast, source, task_message(task), draws, leave_one_out)
+
+    def information_gain(
+        self, source: str, task: Task, rows_per_design: int = 1, outer: int = 500, inner: int = 20
+    ) -> Future[InformationGain]:
+        """Starts estimating what experiments would tell of a program's parameters, and returns at once.
+
+        Args:
+            source: The program.
+            task: Its held-out rows are the designs to judge, whatever their responses are; its other rows are
+                the experiments so far.
+            rows_per_design: Consecutive rows of one design.
+            outer: Simulated responses of each estimate.
+            inner: Parameter draws for the marginal density of each.
+
+        Returns:
+            The gains to come, one a design; their `result` raises `ProgramFailure` where the program has
+            none.
+
+        Raises:
+            ValueError: If the held-out rows are no whole number of designs.
+        """
+        if rows_per_design < 1 or task.held_out < 1 or task.held_out % rows_per_design:
+            raise ValueError(
+                f"task {task.name!r} holds {task.held_out} rows out, which are no designs of"
+                f" {rows_per_design} rows"
+            )
+        message = task_message(task)
+        return self._run(ProgramWorker.information_gain, source, message, rows_per_design, outer, inner)
+
+    def inference_data(
+        self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
+    ) -> Any:
+        """Posterior and posterior predictive draws of a program as ArviZ data; see `posterior`.
+
+        Returns:
+            `arviz.InferenceData` with ArviZ 0.x, `xarray.DataTree` with ArviZ 1.x.
+        """
+        found = self.posterior(source, task, chains, draws, seed)
+        return to_inference_data(found, task.response, task.data[task.response], task.covariates)
+
+    def close(self) -> None:
+        """Ends every worker; what was not scored yet is cancelled."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for far in list(self._far_calls):
+            far.cancel()
+        for worker in self._workers:
+            worker.close()
+        self._threads.shutdown(wait=True)
+        for worker in self._workers:
+            worker.close()
+        self._workers.clear()
+        if self.store is not None:
+            self.store.close()
+
+    def __enter__(self) -> ProgramScorer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _forget_oldest(self) -> None:
+        if len(self._known) > self.max_known:
+            surplus = len(self._known) - self.max_known + self.max_known // 10
+            for key in list(islice(self._known, surplus)):
+                del self._known[key]
+
+    def _worker(self) -> ProgramWorker:
+        worker: ProgramWorker | None = getattr(self._local, "worker", None)
+        if worker is None:
+            worker = ProgramWorker(self.limits, self.settings, self.sandbox, self.store)
+            self._local.worker = worker
+            self._workers.append(worker)
+        return worker
+
+    def _run(self, call: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Starts a method of `ProgramWorker` on the next worker that is free, here or on the far side."""
+        if self.executor is None:
+            return self._threads.submit(lambda: call(self._worker(), *arguments))
+        result: Future[T] = Future()
+        far = self.executor.submit(call_far, self._far, call, *arguments)
+        self._far_calls.add(far)
+        far.add_done_callback(lambda done: self._unpack(done, result))
+        return result
+
+    def _unpack(self, done: Future[Answer], result: Future[T]) -> None:
+        self._far_calls.discard(done)
+        try:
+            answer = done.result()
+        except BaseException as error:
+            result.set_exception(error)
+            return
+        with self._lock:
+            self._far_restarts += answer.restarts
+        result.set_result(answer.value)
+
+    def _take(self, key: tuple[str, str], done: Future[Score], future: Future[Score]) -> None:
+        """From a score of the far side, or what went wrong there, to what the caller waits for."""
+        try:
+            score = done.result()
+        except WorkerLostError as error:
+            score = Score.failed(FailureCategory.KILLED, str(error))
+        except BaseException as error:
+            self._give_up(key)
+            future.set_exception(error)
+            return
+        self._keep(key, score)
+        future.set_result(score)
+
+    def _score(self, key: tuple[str, str], message: TaskMessage) -> Score:
+        try:
+            score = self._worker().score(key[1], message)
+        except BaseException:
+            self._give_up(key)
+            raise
+        self._keep(key, score)
+        return score
+
+    def _give_up(self, key: tuple[str, str]) -> None:
+        """No score came of it: the next such program is tried anew."""
+        with self._lock:
+            self._asked.pop(key, None)
+            self._pending.pop(key, None)
+
+    def _keep(self, key: tuple[str, str], score: Score) -> None:
+        with self._lock:
+            self._asked.pop(key, None)
+            self._pending.pop(key, None)
+            if score.failure is None:
+                self.scored += 1
+            else:
+                self.failures[score.failure] += 1
+            if score.failure is not FailureCategory.KILLED:
+                # one that was killed, from outside perhaps, is tried anew when it comes again
+                self._known[key] = score
+                self._forget_oldest()
+
+
+def _finished(score: Score) -> Future[Score]:
+    future: Future[Score] = Future()
+    future.set_result(score)
+    return future
+
+
+def score_program(
+    source: str,
+    task: str | Task,
+    *,
+    limits: SandboxLimits | None = None,
+    settings: EngineSettings | None = None,
+    sandbox: Level = "strict",
+    scorer: ProgramScorer | None = None,
+    reference: Sampler | None = None,
+) -> Score:
+    """Scores one program on one task.
+
+    Args:
+        source: Python source that builds one PyMC model of the task's response.
+        task: A task or the name of a bundled one.
+        limits: Of the sandbox.
+        settings: Of the scoring engine.
+        sandbox: How strictly the kernel confines the program: `"strict"`, `"standard"`, `"plus"` or `"none"`.
+        scorer: A running pool to use; otherwise one is started for this call, which takes seconds.
+        reference: Score by PyMC's own samplers instead, `"nutpie"` or `"pymc"`: for checks, and for models
+            that the engine declines. See `reference.client.score_with_reference`; a rounded response is
+            scored by its density.
+
+    Returns:
+        The score, or the failure and its reason.
+
+    Raises:
+        ValueError: If the task is unknown, or shows or holds out rows and a reference is asked for.
+    """
+    task = get_task(task)
+    if reference is not None:
+        if task.shown_rows or task.held_out:
+            raise ValueError(
+                f"reference scores all rows, but task {task.name!r} shows {task.shown_rows} and holds out"
+                f" {task.held_out}"
+            )
+        return score_with_reference(source, task.data, task.response, reference, sandbox=sandbox)
+    if scorer is not None:
+        return scorer.score(source, task)
+    with ProgramScorer(1, limits, settings, sandbox) as own:
+        return own.score(source, task)

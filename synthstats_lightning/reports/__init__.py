@@ -1,0 +1,1 @@
+"""What a run found: its records, the shares of structures and pictures; never the trainer."""

@@ -1,0 +1,106 @@
+"""Every distinct program that a run has seen, with its score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synthstats_lightning.runtime.durable_files import write_text
+from synthstats_lightning.scoring.score import Score
+
+
+@dataclass(slots=True)
+class ProgramRecord:
+    """One distinct program of one task.
+
+    Attributes:
+        task: Name of the task.
+        source: The program.
+        score: Its score or failure.
+        log_reward: What the objective sees, in nats.
+        log_prob: Log-probability under the policy that sampled it last, in nats.
+        reference_log_prob: Log-probability with the adapter off, in nats.
+        count: How often it was sampled.
+    """
+
+    task: str
+    source: str
+    score: Score
+    log_reward: float
+    log_prob: float
+    reference_log_prob: float
+    count: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """One line of `programs.jsonl`."""
+        return {
+            "task": self.task,
+            "source": self.source,
+            **self.score.to_dict(),
+            "log_reward": self.log_reward,
+            "log_prob": self.log_prob,
+            "reference_log_prob": self.reference_log_prob,
+            "count": self.count,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> ProgramRecord:
+        """The inverse of `to_dict`."""
+        names = ("task", "source", "log_reward", "log_prob", "reference_log_prob", "count")
+        own = {name: fields[name] for name in names}
+        return cls(score=Score.from_dict({k: v for k, v in fields.items() if k not in names}), **own)
+
+
+class ProgramRecords:
+    """Records by task and source.
+
+    Args:
+        records: The first ones.
+        capacity: Most programs that are kept; when there are more, the tenth of lowest log reward goes.
+            `None` keeps all.
+
+    Raises:
+        ValueError: If `capacity` is below 10.
+    """
+
+    def __init__(self, records: Iterable[ProgramRecord] = (), capacity: int | None = None) -> None:
+        if capacity is not None and capacity < 10:
+            raise ValueError(f"max_records must be at least 10, got {capacity}")
+        self.capacity = capacity
+        self._records = {(record.task, record.source): record for record in records}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[ProgramRecord]:
+        return iter(self._records.values())
+
+    def add(self, record: ProgramRecord) -> None:
+        """Adds a program, or counts it and takes its newest log-probability if it is known."""
+        known = self._records.setdefault((record.task, record.source), record)
+        if known is not record:
+            known.count += record.count
+            known.log_prob = record.log_prob
+        elif self.capacity is not None and len(self) > self.capacity:
+            self._forget(len(self) - self.capacity + self.capacity // 10)
+
+    def _forget(self, number: int) -> None:
+        worst = sorted(self._records.items(), key=lambda item: item[1].log_reward)[:number]
+        for key, _ in worst:
+            del self._records[key]
+
+    def to_json_lines(self) -> str:
+        """One JSON document a line, in the order in which programs were first seen."""
+        return "".join(json.dumps(record.to_dict(), allow_nan=False) + "\n" for record in self)
+
+    @classmethod
+    def from_json_lines(cls, text: str) -> ProgramRecords:
+        """The inverse of `to_json_lines`."""
+        return cls(ProgramRecord.from_dict(json.loads(line)) for line in text.splitlines())
+
+    def write(self, path: Path) -> None:
+        """Writes `programs.jsonl`, whole or not at all."""
+        write_text(path, self.to_json_lines())

@@ -1,0 +1,145 @@
+"""What a set of freshly sampled programs says of the policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from synthstats_lightning.reports.records import ProgramRecord
+
+
+class LogZEstimate(NamedTuple):
+    """Importance-sampling estimate of log Z with the policy as proposal.
+
+    Attributes:
+        value: In nats.
+        standard_error: In nats (delta method).
+        effective_sample_size: In programs.
+    """
+
+    value: float
+    standard_error: float
+    effective_sample_size: float
+
+
+def importance_log_z(
+    log_reward: Float[np.ndarray, " programs"], log_prob: Float[np.ndarray, " programs"]
+) -> LogZEstimate:
+    """Estimates log Z = log E_pi[R / pi] from programs sampled from the policy at temperature 1.
+
+    Args:
+        log_reward: In nats.
+        log_prob: Log-probability under the policy that sampled them, in nats.
+    """
+    log_weight = log_reward - log_prob
+    top = log_weight.max()
+    weight = np.exp(log_weight - top)
+    mean = weight.mean()
+    ess = weight.sum() ** 2 / np.square(weight).sum()
+    spread = weight.std(ddof=1) / np.sqrt(len(weight)) / mean if len(weight) > 1 else np.inf
+    return LogZEstimate(float(top + np.log(mean)), float(spread), float(ess))
+
+
+def merged_records(ranks: Sequence[Mapping[int, list[ProgramRecord]]]) -> dict[int, list[ProgramRecord]]:
+    """Task index to the records of all ranks.
+
+    Args:
+        ranks: Task index to records, of every rank.
+    """
+    merged: dict[int, list[ProgramRecord]] = {}
+    for rank in ranks:
+        for index, records in rank.items():
+            merged.setdefault(index, []).extend(records)
+    return merged
+
+
+class StructureShare(NamedTuple):
+    """All sampled programs of one structure.
+
+    Attributes:
+        structure: Hash of the structure.
+        posterior_share: Self-normalised importance weight of its programs: the share that programs of this
+            structure have of the target distribution.
+        num_programs: Of this structure among the samples.
+        best: Its program of the highest evidence.
+    """
+
+    structure: str
+    posterior_share: float
+    num_programs: int
+    best: ProgramRecord
+
+
+def structure_shares(records: Sequence[ProgramRecord]) -> list[StructureShare]:
+    """Groups scored samples by structure, largest posterior share first.
+
+    Args:
+        records: One entry a sample: a program that was sampled twice appears twice.
+    """
+    if not records:
+        return []
+    log_weight = np.array([record.log_reward - record.log_prob for record in records])
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    shares: dict[str, float] = {}
+    counts: Counter[str] = Counter()
+    best: dict[str, ProgramRecord] = {}
+    for record, share in zip(records, weight, strict=True):
+        key = record.score.structure
+        if key is None or record.score.evidence is None:
+            continue
+        shares[key] = shares.get(key, 0.0) + float(share)
+        counts[key] += 1
+        if key not in best or record.score.evidence > (best[key].score.evidence or -np.inf):
+            best[key] = record
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    return [StructureShare(key, share, counts[key], best[key]) for key, share in ordered]
+
+
+def evaluation_metrics(records: Sequence[ProgramRecord], log_z: float) -> dict[str, float]:
+    """Summary of freshly sampled programs of one task.
+
+    Args:
+        records: One entry a sample.
+        log_z: Learned log Z of the task, in nats.
+
+    Returns:
+        `valid_rate` (of all samples), `log_reward` (mean over all samples), `evidence` and `elpd` (mean over
+        scored
+        samples), `structures` (distinct, over scored samples), `effective_structures` (exponential of their
+        entropy), `top_structure_share` (of all samples), `residual_std`, `log_z_importance`, `log_z_gap`.
+    """
+    scored = [record for record in records if record.score.scored]
+    log_reward = np.array([record.log_reward for record in records])
+    log_prob = np.array([record.log_prob for record in records])
+    estimate = importance_log_z(log_reward, log_prob)
+    metrics = {
+        "valid_rate": len(scored) / len(records),
+        "log_reward": float(log_reward.mean()),
+        "residual_std": float((log_z + log_prob - log_reward).std()),
+        "log_z_importance": estimate.value,
+        "log_z_importance_se": estimate.standard_error,
+        "log_z_gap": log_z - estimate.value,
+        "effective_sample_size": estimate.effective_sample_size,
+        "unique_rate": len({record.source for record in records}) / len(records),
+    }
+    if scored:
+        counts = np.array(list(Counter(record.score.structure for record in scored).values()))
+        share = counts / counts.sum()
+        metrics |= {
+            "evidence": float(
+                np.mean([record.score.evidence for record in scored if record.score.evidence is not None])
+            ),
+            "elpd": float(np.mean([record.score.elpd for record in scored if record.score.elpd is not None])),
+            "best_elpd": float(
+                np.max([record.score.elpd for record in scored if record.score.elpd is not None])
+            ),
+            "structures": float(len(counts)),
+            "effective_structures": float(np.exp(-(share * np.log(share)).sum())),
+            "top_structure_share": float(counts.max() / len(records)),
+        }
+    return metrics

@@ -1,0 +1,313 @@
+"""Covariates as programs see them: NumPy arrays that remember how they were made.
+
+A model graph that says `log(age)` rather than 27 numbers can be read, compared with other programs and
+scored on other rows. The memory is a convenience, never trusted: extraction evaluates each expression again
+and falls back to plain numbers where it does not give the array's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from synthstats_lightning.sandbox.inside.expressions import (
+    PROVENANCE,
+    REDUCTIONS,
+    UFUNCS,
+    Array,
+    Expression,
+    operand,
+)
+from synthstats_lightning.sandbox.inside.response import Response
+
+
+class Column(np.ndarray):
+    """A covariate, or an array computed from covariates.
+
+    Attributes:
+        expression: How it was made, or `None` where that is not known.
+    """
+
+    expression: Expression | None
+
+    def __array_finalize__(self, source: Array | None) -> None:
+        self.expression = None
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
+        if any(_is_symbolic(value) for value in inputs):
+            return _symbolic(ufunc, method, inputs, settings)
+        plain = [np.asarray(value) if isinstance(value, Column) else value for value in inputs]
+        out = settings.pop("out", None)
+        # before the call: an output may be one of the inputs
+        expression = _ufunc_expression(ufunc, method, inputs, settings)
+        if out is not None:
+            settings["out"] = tuple(
+                np.asarray(value) if isinstance(value, Column) else value for value in out
+            )
+        result = getattr(ufunc, method)(*plain, **settings)
+        if out is None:
+            return result if expression is None else track(result, expression)
+        for value in out:
+            if isinstance(value, Column):
+                value.expression = expression
+        return out[0] if len(out) == 1 else out
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        if Response in types:
+            return NotImplemented
+        special = _FUNCTIONS.get(func)
+        if special is not None:
+            tracked = special(*args, **kwargs)
+            if tracked is not None:
+                return tracked
+        return super().__array_function__(func, types, args, kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        result = super().__getitem__(key)
+        if not isinstance(result, Column) or self.expression is None:
+            return result
+        expression = _index_expression(self, key, result.shape)
+        return result if expression is None else track(result, expression)
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """As NumPy's; the three dtypes of the graph language keep the expression."""
+        result = super().astype(dtype, *args, **kwargs)
+        if self.expression is None or str(result.dtype) not in ("bool", "int64", "float64"):
+            return result
+        if result.dtype == self.dtype:
+            return track(result, self.expression)
+        return track(result, Expression("cast", (self.expression,), {"dtype": str(result.dtype)}))
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        """As NumPy's."""
+        result = super().reshape(*shape, **kwargs)
+        if self.expression is None:
+            return result
+        return track(result, Expression("reshape", (self.expression,), {"shape": list(result.shape)}))
+
+    def copy(self, order: Any = "C") -> Any:
+        """As NumPy's."""
+        result = super().copy(order)
+        result.expression = self.expression
+        return result
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        """As NumPy's."""
+        value = np.asarray(self).mean(axis, dtype, out, **kwargs)
+        if not self._reducible(axis, dtype, out, kwargs):
+            return value
+        return track(value, Expression("mean", (operand(self),), {"axis": list(range(self.ndim))}))
+
+    def var(  # type: ignore[override]
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, **kwargs: Any
+    ) -> Any:
+        """As NumPy's."""
+        value = np.asarray(self).var(axis, dtype, out, ddof, **kwargs)
+        if not self._reducible(axis, dtype, out, kwargs):
+            return value
+        return track(value, self._variance(ddof))
+
+    def std(  # type: ignore[override]
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, **kwargs: Any
+    ) -> Any:
+        """As NumPy's."""
+        value = np.asarray(self).std(axis, dtype, out, ddof, **kwargs)
+        if not self._reducible(axis, dtype, out, kwargs):
+            return value
+        return track(value, Expression("sqrt", (self._variance(ddof),)))
+
+    def _variance(self, ddof: int) -> Expression:
+        axes = {"axis": list(range(self.ndim))}
+        here = operand(self)
+        square = Expression("square", (Expression("sub", (here, Expression("mean", (here,), axes))),))
+        if ddof == 0:
+            return Expression("mean", (square,), axes)
+        return Expression("div", (Expression("sum", (square,), axes), operand(float(self.size - ddof))))
+
+    def _reducible(self, axis: Any, dtype: Any, out: Any, kwargs: dict[str, Any]) -> bool:
+        return (
+            axis in (None, 0)
+            and self.ndim == 1
+            and self.size > 0
+            and dtype is None
+            and out is None
+            and not kwargs
+        )
+
+    @property
+    def values(self) -> Column:
+        """The column itself, as pandas spells it."""
+        return self
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Column:
+        """The column itself, as pandas spells it."""
+        return self
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.item(), digits)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        if self.ndim:
+            raise TypeError("unhashable type: 'Column'")
+        return hash(self.item())
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+
+def column(name: str, values: Array) -> Column:
+    """A covariate.
+
+    Args:
+        name: Its name.
+        values: Its values of shape `(num_rows,)`; they cannot be changed in place.
+    """
+    result = track(values, Expression("covariate", attributes={"name": name}))
+    result.flags.writeable = False
+    return result
+
+
+def track(values: Any, expression: Expression) -> Column:
+    """An array with its expression, also remembered by its values."""
+    array = np.asarray(values)
+    result = array.view(Column)
+    result.expression = expression
+    PROVENANCE.remember(array, expression)
+    return result
+
+
+def remember_usual(columns: Iterable[Column]) -> None:
+    """Makes usual transformations of columns known by their values, for programs that copy a column first.
+
+    Args:
+        columns: The raw columns.
+    """
+    with np.errstate(all="ignore"):
+        for raw in columns:
+            centred = raw - raw.mean()
+            for function in (np.log, np.log1p, np.sqrt, np.square, np.exp, np.reciprocal):
+                function(raw.astype(np.float64))
+            spread = raw.max() - raw.min()
+            for scale in (raw.std(), raw.std(ddof=1), raw.max(), raw.mean(), spread):
+                if scale != 0:
+                    centred / scale, raw / scale, (raw - raw.min()) / scale
+
+
+def _ufunc_expression(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
+) -> Expression | None:
+    if method == "__call__" and not settings:
+        if ufunc in UFUNCS:
+            return Expression(UFUNCS[ufunc], tuple(operand(value) for value in inputs))
+        if ufunc.__name__ == "clip":
+            return Expression("clip", tuple(operand(value) for value in inputs))
+    if method == "reduce" and ufunc in REDUCTIONS and not _set(settings, {"axis"}):
+        values = inputs[0]
+        if settings.get("axis", 0) in (None, 0) and np.ndim(values) == 1 and np.size(values):
+            return Expression(REDUCTIONS[ufunc], (operand(values),), {"axis": [0]})
+    return None
+
+
+def _set(settings: dict[str, Any], known: set[str]) -> bool:
+    """Whether a setting beside the known ones has another than its default value."""
+    defaults = (None, False, True, np._NoValue)
+    return any(
+        name not in known and not any(value is d for d in defaults) for name, value in settings.items()
+    )
+
+
+def _index_expression(source: Column, key: Any, shape: tuple[int, ...]) -> Expression | None:
+    expression = source.expression
+    if expression is None:
+        return None
+    parts = key if isinstance(key, tuple) else (key,)
+    if any(part is None for part in parts) and all(part is None or part == slice(None) for part in parts):
+        return Expression("reshape", (expression,), {"shape": list(shape)})
+    if all(isinstance(part, slice) for part in parts):
+        try:
+            entries = [
+                {"slice": [_whole(part.start), _whole(part.stop), _whole(part.step)]} for part in parts
+            ]
+        except TypeError:
+            return None
+        return Expression("index", (expression,), {"index": entries})
+    if (
+        len(parts) == 1
+        and isinstance(parts[0], np.ndarray)
+        and parts[0].dtype == np.int64
+        and source.ndim == 1
+    ):
+        return Expression("take", (expression, operand(parts[0])), {"axis": 0})
+    return None
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else value.__index__()
+
+
+def _where(condition: Any, *branches: Any) -> Any:
+    if len(branches) != 2:
+        return None
+    values = np.where(*(np.asarray(value) for value in (condition, *branches)))
+    return track(values, Expression("switch", tuple(operand(value) for value in (condition, *branches))))
+
+
+def _stack(arrays: Any, axis: int = 0, **settings: Any) -> Any:
+    if _set(settings, set()):
+        return None
+    arrays = list(arrays)
+    values = np.stack([np.asarray(array) for array in arrays], axis=axis)
+    expressions = tuple(operand(array) for array in arrays)
+    return track(values, Expression("stack", expressions, {"axis": axis % values.ndim}))
+
+
+def _column_stack(arrays: Any) -> Any:
+    arrays = list(arrays)
+    return _stack(arrays, axis=1) if all(np.ndim(array) == 1 for array in arrays) else None
+
+
+def _concatenate(arrays: Any, axis: int | None = 0, **settings: Any) -> Any:
+    if axis is None or _set(settings, {"casting"}):
+        return None
+    arrays = list(arrays)
+    values = np.concatenate([np.asarray(array) for array in arrays], axis=axis)
+    expressions = tuple(operand(array) for array in arrays)
+    return track(values, Expression("concatenate", expressions, {"axis": axis % values.ndim}))
+
+
+_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.where: _where,
+    np.stack: _stack,
+    np.column_stack: _column_stack,
+    np.concatenate: _concatenate,
+}
+
+
+_PYTENSOR_NAMES = {
+    "div": "true_div",
+    "ne": "neq",
+    "square": "sqr",
+    "and": "and_",
+    "or": "or_",
+    "not": "invert",
+}
+
+
+def _is_symbolic(value: Any) -> bool:
+    return hasattr(value, "owner") and hasattr(value, "type")
+
+
+def _symbolic(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """A NumPy function of a column and a random variable, as PyTensor's function of the same name."""
+    import pytensor.tensor as pt
+
+    name = UFUNCS.get(ufunc, "")
+    function = getattr(pt, _PYTENSOR_NAMES.get(name, name), None)
+    if method != "__call__" or settings or function is None:
+        return NotImplemented
+    return function(*(pt.as_tensor_variable(value) for value in inputs))

@@ -1,0 +1,1 @@
+"""From a PyMC model to a model graph."""

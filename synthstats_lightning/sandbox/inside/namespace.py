@@ -1,0 +1,88 @@
+"""What a program has in scope."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from synthstats_lightning.sandbox.inside.columns import column
+from synthstats_lightning.sandbox.inside.response import Response, response
+from synthstats_lightning.sandbox.protocol import Job
+
+
+class Data(Mapping[str, Any]):
+    """A data set as programs see it: `data["age"]` and `data.age`.
+
+    Args:
+        columns: Covariates and the response's placeholder by name.
+        num_rows: Rows of the data set.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], num_rows: int) -> None:
+        self._columns = dict(columns)
+        self._num_rows = num_rows
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            raise KeyError(f"no column {name!r}; columns: {', '.join(self._columns)}")
+        return self._columns[name]
+
+    def __getattr__(self, name: str) -> Any:
+        columns = self.__dict__.get("_columns", {})
+        if name not in columns:
+            raise AttributeError(f"no column {name!r}; columns: {', '.join(columns)}")
+        return columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, as pandas spells it."""
+        return list(self._columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, as pandas spells it."""
+        return self._num_rows, len(self._columns)
+
+
+class Frame(Data):
+    """The same for BoxingGym's `gen_model(observed_data)`, where, as in pandas, the length counts rows."""
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+
+def columns_of(job: Job) -> dict[str, Any]:
+    """Every column of a job by name, the response as its placeholder."""
+    columns: dict[str, Any] = {name: column(name, values) for name, values in job.covariates.items()}
+    if job.schema is not None:
+        placeholder: Response = response(job.schema.response, job.schema.num_rows, job.schema.response_dtype)
+        columns[job.schema.response] = placeholder
+    return columns
+
+
+def module_for(columns: Mapping[str, Any], num_rows: int) -> types.ModuleType:
+    """A fresh `__main__` with a program's scope.
+
+    Args:
+        columns: Columns by name.
+        num_rows: Rows of the data set.
+    """
+    import pymc
+    import pytensor.tensor
+
+    module = types.ModuleType("__main__")
+    module.__dict__.update(columns)
+    module.__dict__.update(
+        pm=pymc, np=np, pt=pytensor.tensor, math=math, data=Data(columns, num_rows), __builtins__=__builtins__
+    )
+    return module

@@ -1,0 +1,1 @@
+"""Is a density normalised? Audits of model graphs, and what an accepted score must satisfy."""

@@ -1,0 +1,1 @@
+"""Evidence and posterior of a density: modes, importance sampling, tempering."""

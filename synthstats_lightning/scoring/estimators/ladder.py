@@ -1,0 +1,179 @@
+"""The ladder of posterior estimators: importance sampling, then bridging SMC, then a failure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.density.target import Standardisable, Target, evaluate, has_funnels
+from synthstats_lightning.scoring.estimators.importance import acceptable, adapt, draw, refine, weigh
+from synthstats_lightning.scoring.estimators.optimise import distinct
+from synthstats_lightning.scoring.estimators.particles import Particles
+from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, find_modes
+from synthstats_lightning.scoring.estimators.proposal import Proposal, first_proposal
+from synthstats_lightning.scoring.estimators.smc import bridge, pool
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+
+SELECTED_K = 0.4
+"""Above this Pareto k, draws that pass the check are those that missed the largest weights, and are biased
+for it: others take their place."""
+BRIDGE_PRIOR_FRACTION = 0.5
+"""Share of the prior where SMC starts: the modes of a model that importance sampling fails on may mislead."""
+BRIDGE_COMPONENTS = 4
+"""Student-t components kept where SMC starts: every gradient pays for each."""
+
+
+class Search(NamedTuple):
+    """What was learned of a posterior before it was sampled.
+
+    Attributes:
+        pilot: Prior draws.
+        proposal: The adapted proposal.
+    """
+
+    pilot: Pilot
+    proposal: Proposal
+
+
+class Posterior(NamedTuple):
+    """A posterior and what was learned on the way.
+
+    Attributes:
+        particles: The weighted particle set, with evidence.
+        search: Prior draws and the adapted proposal; `None` for a model without parameters.
+        target: The model in the coordinates of the particles.
+    """
+
+    particles: Particles
+    search: Search | None
+    target: Target
+
+
+def estimate_posterior(
+    target: Target, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
+) -> Posterior:
+    """Climbs the ladder until an estimator passes its own check.
+
+    A model with funnels is standardised first, near the mode of its non-centred form.
+
+    Args:
+        target: The model with its data.
+        settings: Work and acceptance.
+        generator: The only source of randomness.
+        deadline: Checked between batched density calls.
+
+    Raises:
+        ProgramFailure: `NON_FINITE` where no parameters of positive likelihood are found, `SCORER_LIMIT`
+            where no estimator passes its check or time is over.
+    """
+    if target.dimension == 0:
+        return Posterior(without_parameters(target), None, target)
+    if has_funnels(target):
+        target = standardise_at_mode(target, settings, generator, deadline)
+    for effort in (1, settings.search_growth):
+        prior_draws = math.isqrt(effort) * settings.prior_draws
+        searching = replace(settings, prior_draws=prior_draws, starts=effort * settings.starts)
+        pilot = draw_pilot(target, searching, generator)
+        optimum = find_modes(target, pilot, searching, generator, deadline)
+        proposal = first_proposal(optimum, pilot, settings)
+        proposal = adapt(target, proposal, settings, generator, deadline)
+        for _ in range(settings.importance_attempts):
+            deadline.check("importance sampling")
+            draws = draw(target, proposal, settings.importance_draws, generator)
+            particles = weigh(draws)
+            if acceptable(particles, settings):
+                if particles.pareto_k > SELECTED_K:
+                    particles = weigh(draw(target, proposal, settings.importance_draws, generator))
+                return Posterior(particles, Search(pilot, proposal), target)
+            if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
+                break
+            proposal = refine(proposal, draws, enrich=True)
+    particles = bridge_with_check(target, proposal, settings, generator, deadline)
+    return Posterior(particles, Search(pilot, proposal), target)
+
+
+def standardise_at_mode(
+    target: Standardisable, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
+) -> Standardisable:
+    """A target in coordinates without funnels, by the likelihood near the best mode of its non-centred form.
+
+    Args:
+        target: A target with funnels.
+        settings: Starts and iterations.
+        generator: Source of randomness.
+        deadline: Checked before each iteration.
+
+    Returns:
+        The non-centred form itself where no mode is found.
+    """
+    apart = target.standardised()
+    pilot = draw_pilot(apart, settings, generator)
+    optimum = find_modes(apart, pilot, settings, generator, deadline)
+    kept = distinct(optimum)
+    return apart.standardised(optimum.theta[kept[0]]) if kept else apart
+
+
+def bridge_with_check(
+    target: Target,
+    proposal: Proposal,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> Particles:
+    """Bridging SMC, with more islands until they agree on the evidence, then again with larger ones.
+
+    The first round ends early where the islands to come would not bring the standard error down enough.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT` if they still disagree after twice `smc_attempts`; see also
+            `smc.anneal`.
+    """
+    start = proposal.widened(BRIDGE_PRIOR_FRACTION, BRIDGE_COMPONENTS)
+    for effort in (1, settings.smc_growth):
+        larger = replace(
+            settings,
+            smc_moves=effort * settings.smc_moves,
+            island_particles=effort * settings.island_particles,
+        )
+        runs: list[Particles] = []
+        for attempt in range(1, settings.smc_attempts + 1):
+            runs.append(bridge(target, start, larger, generator, deadline))
+            particles = pool(runs, larger.island_particles)
+            if particles.log_evidence_se <= settings.max_evidence_se:
+                return particles
+            foreseen = particles.log_evidence_se * math.sqrt(attempt / settings.smc_attempts)
+            if effort == 1 and foreseen > settings.max_evidence_se:
+                break
+    raise ProgramFailure(
+        FailureCategory.SCORER_LIMIT,
+        "bridging SMC: islands disagree, standard error of the evidence"
+        f" {particles.log_evidence_se:.3g} nats (at most {settings.max_evidence_se:g})",
+    )
+
+
+def without_parameters(target: Target) -> Particles:
+    """The exact posterior of a model whose every parameter is a constant.
+
+    Raises:
+        ProgramFailure: `NON_FINITE` if the response has no positive density.
+    """
+    with torch.no_grad():
+        evaluation = evaluate(target, torch.zeros(1, 0, dtype=torch.float64))
+    evidence = float(evaluation.log_joint)
+    if not math.isfinite(evidence):
+        raise ProgramFailure(FailureCategory.NON_FINITE, "the response has zero or undefined density")
+    return Particles(
+        theta=torch.zeros(1, 0, dtype=torch.float64),
+        log_weight=torch.zeros(1, dtype=torch.float64),
+        log_prior=evaluation.log_prior,
+        log_likelihood=evaluation.log_likelihood,
+        log_proposal=None,
+        log_evidence=evidence,
+        log_evidence_se=0.0,
+        pareto_k=0.0,
+        estimator="importance",
+    )

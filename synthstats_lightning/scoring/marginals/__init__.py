@@ -1,0 +1,1 @@
+"""The density that is left when what can be integrated exactly has been."""

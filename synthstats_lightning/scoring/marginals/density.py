@@ -1,0 +1,470 @@
+"""The trusted, batched log-density of a model graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, reduce
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.scoring.density.expressions import Step
+from synthstats_lightning.scoring.density.layout import Block, Parameter, Transform, unconstrain
+from synthstats_lightning.scoring.density.standardise import SPREADS, Anchor, find_anchors
+from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums, log_likelihood_of
+from synthstats_lightning.scoring.density.terms import Term
+from synthstats_lightning.scoring.marginals import ancestral
+from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
+from synthstats_lightning.scoring.numerics import transforms
+
+Values = list[Tensor | None]
+
+
+def build_density(
+    graph: ModelGraph,
+    covariates: Mapping[str, NDArray[Any]],
+    response: NDArray[Any],
+    rounding: float | None = None,
+) -> Density:
+    """The density of a model graph with its data bound.
+
+    Everything that does not depend on parameters is computed here, once.
+
+    Args:
+        graph: A validated model graph.
+        covariates: Column name to values `[rows]`, float64 or int64; every column that the graph names.
+        response: Observed values `[rows]`.
+        rounding: Spacing of the values that a continuous response was recorded to: its rows then have the
+            log-probability of their intervals instead of a density. `None` for exact values.
+
+    Returns:
+        The density of parameters and response.
+
+    Raises:
+        ValueError: If the response's length is not that of the graph's response.
+        ProgramFailure: `UNSUPPORTED` for discrete parameters that cannot be summed out, and for a rounded
+            response whose distribution function is not known; `RAISED` if a
+            constant expression cannot be evaluated, such as an index outside its axis.
+    """
+    expected = tuple(graph.nodes[graph.response].attributes["shape"])
+    if response.shape != expected:
+        raise ValueError(
+            f"response must have the shape {expected} of the graph's response, got {response.shape}"
+        )
+
+    def rebuild(anchors: Mapping[int, Anchor]) -> Density:
+        return Density(compile_graph(graph, covariates, response, anchors, rounding), rebuild)
+
+    return Density(compile_graph(graph, covariates, response, rounding=rounding), rebuild)
+
+
+class Density:
+    """Log-density of a model's parameters and response, batched over particles and differentiable.
+
+    Parameters are unconstrained, with PyMC's default transforms; the prior includes their Jacobians and is
+    normalised. The order of columns is that of `parameters`. Everything is float64 and deterministic: the
+    same `theta` in a batch of the same size gives the same bits.
+
+    Values are -inf where the response is impossible, a hyperparameter breaks its constraint (a standard
+    deviation that is not positive, a probability outside 0 to 1) or the model's arithmetic gives NaN;
+    gradients are finite wherever values are.
+
+    Args:
+        compiled: What `compile_graph` makes of a graph.
+        rebuild: Makes the same density with some parameters standardised.
+
+    Attributes:
+        dimension: Unconstrained parameters.
+        num_observations: Rows of the response.
+        parameters: Name, shape and columns of every parameter.
+    """
+
+    def __init__(
+        self, compiled: Compiled, rebuild: Callable[[Mapping[int, Anchor]], Density] | None = None
+    ) -> None:
+        self._compiled = compiled
+        self._rebuild = rebuild
+        self.parameters: tuple[Parameter, ...] = compiled.parameters
+        self.dimension: int = sum(parameter.size for parameter in compiled.parameters)
+        self.num_observations: int = compiled.num_observations
+        self._splits = [block.stop - block.start for block in compiled.blocks]
+        self._splits += [dependent.parameter.size for dependent in compiled.dependents]
+
+    @cached_property
+    def _prior_terms(self) -> dict[int, Term]:
+        with torch.inference_mode(False):
+            return ancestral.prior_terms(self._compiled)
+
+    def log_prior(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
+        """Log prior density of unconstrained parameters, in nats.
+
+        Args:
+            theta: Unconstrained parameters.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        theta = self._checked(theta)
+        values, constrained, jacobian = self._start(theta)
+        self._run(self._compiled.prior_steps, values)
+        return self._prior(theta, values, constrained, jacobian)
+
+    def log_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles rows"]:
+        """Log-likelihood of each row of the response, in nats.
+
+        Discrete parameters are summed out. Where they couple rows, or the response is one draw of a
+        multivariate distribution (`coupled`), only the sum over rows has a meaning; `marginals` then has the
+        density of each row given the others.
+
+        Args:
+            theta: Unconstrained parameters.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        theta = self._checked(theta)
+        values, _, _ = self._start(theta)
+        self._run(self._compiled.likelihood_steps, values)
+        return self._likelihood(theta, values)
+
+    def log_prior_and_likelihood(
+        self, theta: Float[Tensor, "particles dim"]
+    ) -> tuple[Float[Tensor, " particles"], Float[Tensor, "particles rows"]]:
+        """Both at once, with shared work done once.
+
+        Args:
+            theta: Unconstrained parameters.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        theta = self._checked(theta)
+        values, constrained, jacobian = self._start(theta)
+        self._run(self._compiled.joint_steps, values)
+        labels = self._compiled.labels
+        if labels is None:
+            return self._prior(theta, values, constrained, jacobian), self._likelihood(theta, values)
+        found = labels.evaluate(values, theta.shape[0])
+        prior = self._prior(theta, values, constrained, jacobian, found.log_prior)
+        return prior, _no_nan(found.log_likelihood)
+
+    @property
+    def coupled(self) -> bool:
+        """Whether rows of the response depend on each other given the parameters.
+
+        They do where the response is one draw of a multivariate distribution, or where a discrete parameter
+        that several rows share has been summed out.
+        """
+        if self._compiled.response_term.distribution.event_rank:
+            return True
+        labels = self._compiled.labels
+        return labels is not None and not labels.plan.independent_rows
+
+    @property
+    def one_draw(self) -> bool:
+        """Whether the whole response is one draw of a multivariate distribution."""
+        return self._compiled.response_term.distribution.event_rank > 0
+
+    def marginals(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
+    ) -> Marginals:
+        """Log-likelihood of some rows together, and of these with one row less or more.
+
+        Discrete parameters stay part of the posterior: their states are weighted by what the given rows say.
+
+        Args:
+            theta: Unconstrained parameters.
+            given: Which rows count; all if `None`.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        theta = self._checked(theta)
+        if given is None:
+            given = torch.ones(self.num_observations, dtype=torch.bool)
+        labels = self._compiled.labels
+        if self._compiled.response_term.distribution.event_rank:
+            return self._subsets(theta, given)
+        if labels is None:
+            rows = self.log_likelihood(theta)
+            kept = torch.where(given, rows, 0.0)
+            added = kept.sum(-1, keepdim=True) + rows
+            return Marginals(kept.sum(-1), torch.where(given, leave_one_out_sums(kept), added))
+        values, _, _ = self._start(theta)
+        self._run(self._compiled.likelihood_steps, values)
+        found = labels.marginals(values, theta.shape[0], given)
+        return Marginals(_no_nan(found.given), _no_nan(found.changed))
+
+    def log_likelihood_given(
+        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
+    ) -> Float[Tensor, " particles"]:
+        """Log-likelihood of some rows together, as in `marginals`.
+
+        Args:
+            theta: Unconstrained parameters.
+            given: Which rows count.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        if self._compiled.response_term.distribution.event_rank:
+            return self._subsets(self._checked(theta), given, alone=True).given
+        return self.marginals(theta, given).given
+
+    def _subsets(self, theta: Tensor, given: Tensor, alone: bool = False) -> Marginals:
+        """Parts of a response that is one draw of a multivariate distribution."""
+        values, _, _ = self._start(theta)
+        self._run(self._compiled.likelihood_steps, values)
+        found = self._compiled.response_term.subsets(values, given, alone)
+        particles = theta.shape[0]
+        total = found.given.expand(particles)
+        return Marginals(_no_nan(total), _no_nan(found.changed.expand(particles, -1)))
+
+    def constrain(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
+        """Parameters by name on their own scale, each `[particles, *shape]`.
+
+        Args:
+            theta: Unconstrained parameters.
+        """
+        values = self._all_values(theta)
+        return {p.name: self._natural(values, p.node, theta.shape[0]) for p in self.parameters}
+
+    def deterministics(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
+        """The graph's derived quantities by name, each `[particles, *shape]`.
+
+        Those that depend on a discrete parameter are left out: it has been summed out.
+
+        Args:
+            theta: Unconstrained parameters.
+        """
+        values = self._all_values(theta)
+        labels = self._compiled.labels
+        hidden = frozenset() if labels is None else labels.plan.dependent
+        named = [pair for pair in self._compiled.graph.deterministics.items() if pair[1] not in hidden]
+        return {name: self._natural(values, node, theta.shape[0]) for name, node in named}
+
+    def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "n dim"]:
+        """Independent draws from the prior, unconstrained.
+
+        Where hyperparameters break a constraint a draw is finite but its `log_prior` is -inf.
+
+        Args:
+            n: Number of draws.
+            generator: Source of all randomness.
+        """
+        with torch.no_grad():
+            return ancestral.sample_prior(self._compiled, self._prior_terms, n, generator)
+
+    def sample_response(
+        self,
+        theta: Float[Tensor, "particles dim"],
+        generator: torch.Generator,
+        given_response: bool | Bool[Tensor, " rows"] = True,
+    ) -> Float[Tensor, "particles rows"]:
+        """One replicated response for each particle; NaN where its distribution's parameters are not allowed.
+
+        A discrete parameter that belongs to one row only is drawn anew for the replicate, as in a mixture.
+
+        Args:
+            theta: Unconstrained parameters.
+            generator: Source of all randomness.
+            given_response: Whether discrete parameters that rows share are drawn given the response, which is
+                right for posterior particles, or from their prior given `theta`; or which rows of the
+                response they are given.
+        """
+        with torch.no_grad():
+            values = self._all_values(theta)
+            labels = self._compiled.labels
+            if labels is not None:
+                given = given_response if self.coupled else False
+                drawn = labels.draw(values, theta.shape[0], given, generator)
+                for node, states in drawn.items():
+                    values[node] = states
+                self._run(labels.steps, values)
+            return ancestral.sample_response(self._compiled, values, theta.shape[0], generator)
+
+    def response_log_prob(
+        self, theta: Float[Tensor, "particles dim"], response: Float[Tensor, "particles rows"]
+    ) -> Float[Tensor, "particles rows"]:
+        """Log density of responses that were drawn from the model, another one for each particle, in nats.
+
+        Args:
+            theta: Unconstrained parameters.
+            response: As `sample_response` draws it, not necessarily at the same parameters.
+
+        Raises:
+            ProgramFailure: `UNSUPPORTED` where a discrete parameter would have to be summed out, or the
+                response is one draw of a multivariate distribution.
+        """
+        return ancestral.response_log_prob(self._compiled, self._all_values(theta), response)
+
+    @property
+    def funnels(self) -> tuple[Parameter, ...]:
+        """Parameters that can be standardised and whose prior's width depends on other parameters."""
+        labels = self._compiled.labels
+        summed = () if labels is None else labels.plan.factors
+        found = []
+        for parameter in self.parameters:
+            spreads = SPREADS.get(parameter.distribution.name, ())
+            inputs = self._compiled.graph.nodes[parameter.node].inputs
+            varies = any(self._compiled.constants[inputs[i]] is None for i in spreads)
+            if varies and parameter.node not in summed and not parameter.distribution.event_rank:
+                found.append(parameter)
+        return tuple(found)
+
+    def standardised(
+        self, theta: Float[Tensor, " dim"] | None = None, given: Bool[Tensor, " rows"] | None = None
+    ) -> Density:
+        """The same density in coordinates without funnels; see `scoring.standardise`.
+
+        Args:
+            theta: Unconstrained parameters of this density near which the likelihood's curvature counts;
+                `None` to standardise by the prior alone (the non-centred form).
+            given: Which rows of the response count; all by default.
+
+        Returns:
+            A density of the same parameters, with other columns; this one if it has no funnels.
+        """
+        funnels = self.funnels
+        if not funnels or self._rebuild is None:
+            return self
+        shapes = {parameter.node: parameter.shape for parameter in funnels}
+        if theta is None:
+            zeros = {node: torch.zeros(shape, dtype=torch.float64) for node, shape in shapes.items()}
+            return self._rebuild({node: Anchor(zero, zero) for node, zero in zeros.items()})
+        centred = self._rebuild({})
+        if given is None:
+            given = torch.ones(self.num_observations, dtype=torch.bool)
+        columns = {p.node: slice(p.start, p.stop) for p in centred.parameters if p.node in shapes}
+        here = self._transferred(theta[None], centred)[0]
+        found = find_anchors(lambda x: log_likelihood_of(centred, x, given), here, columns)
+        return self._rebuild(
+            {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
+        )
+
+    def _transferred(self, theta: Tensor, centred: Density) -> Tensor:
+        """The same parameters as columns of a density without anchors."""
+        values = self._all_values(theta)
+        mine = {parameter.node: parameter for parameter in self.parameters}
+        columns = theta.new_empty(len(theta), centred.dimension)
+        for parameter in centred.parameters:
+            own = mine[parameter.node]
+            u = theta[:, own.start : own.stop]
+            if own.anchor is not None:
+                u = unconstrain(own.base, self._natural(values, own.node, len(theta))).reshape(len(theta), -1)
+            columns[:, parameter.start : parameter.stop] = u
+        return columns
+
+    def _checked(self, theta: Tensor) -> Tensor:
+        if theta.ndim != 2 or theta.shape[1] != self.dimension:
+            raise ValueError(f"theta must have shape [particles, {self.dimension}], got {list(theta.shape)}")
+        return theta if theta.dtype is torch.float64 else theta.to(torch.float64)
+
+    def _start(self, theta: Tensor) -> tuple[Values, list[Tensor], list[Tensor]]:
+        """Values with every independent parameter in place, constrained blocks, and log-Jacobians `[S]`."""
+        compiled = self._compiled
+        values: Values = [None] * compiled.num_slots
+        constrained: list[Tensor] = []
+        jacobian: list[Tensor] = []
+        pieces = torch.split(theta, self._splits, 1) if len(self._splits) > 1 else (theta,)
+        for block, piece in zip(compiled.blocks, pieces, strict=False):
+            x = self._constrain_block(block, piece, jacobian)
+            constrained.append(x)
+            members = torch.split(x, block.sizes, 1) if len(block.parameters) > 1 else (x,)
+            for parameter, member in zip(block.parameters, members, strict=True):
+                values[parameter.node] = self._padded(member, parameter)
+        for dependent, piece in zip(compiled.dependents, pieces[len(compiled.blocks) :], strict=False):
+            values[dependent.slot] = self._padded(piece, dependent.parameter)
+        return values, constrained, jacobian
+
+    def _constrain_block(self, block: Block, u: Tensor, jacobian: list[Tensor]) -> Tensor:
+        if block.transform is Transform.IDENTITY:
+            return u
+        if block.transform is Transform.POSITIVE:
+            x, log_jacobian = transforms.positive(u)
+        elif block.transform is Transform.UNIT:
+            x, log_jacobian = transforms.unit(u)
+        else:
+            fraction, log_jacobian = transforms.unit(u)
+            interval = self._compiled.intervals
+            x = torch.addcmul(interval.lower, interval.width, fraction)
+            log_jacobian = log_jacobian + interval.log_width
+        jacobian.append(_row_sums(log_jacobian))
+        return x
+
+    def _padded(self, x: Tensor, parameter: Parameter) -> Tensor:
+        shape = pad(parameter.free, self._compiled.rank)
+        return x if x.shape[1:] == shape else x.reshape(x.shape[0], *shape)
+
+    def _natural(self, values: Values, node: int, particles: int) -> Tensor:
+        shape = self._compiled.shapes[node]
+        value = values[node]
+        if value is None:
+            return cast(Tensor, self._compiled.constants[node]).expand(particles, *shape)
+        return value.reshape(particles, *shape)
+
+    @staticmethod
+    def _run(steps: Sequence[Step], values: Values) -> None:
+        for slot, function, inputs in steps:
+            values[slot] = function(*[values[i] for i in inputs])
+
+    def _all_values(self, theta: Tensor) -> Values:
+        values, _, _ = self._start(self._checked(theta))
+        self._run(self._compiled.free_steps, values)
+        return values
+
+    def _prior(
+        self,
+        theta: Tensor,
+        values: Values,
+        constrained: Sequence[Tensor],
+        jacobian: Sequence[Tensor],
+        summed: Tensor | None = None,
+    ) -> Tensor:
+        """The prior; `summed` is the part that discrete parameters enter, if it is known already."""
+        parts = list(jacobian)
+        labels = self._compiled.labels
+        if labels is not None and labels.has_prior:
+            parts.append(labels.log_prior(values, theta.shape[0]) if summed is None else summed)
+        for group in self._compiled.group_terms:
+            x = constrained[group.block]
+            if group.columns is not None:
+                x = x.narrow(1, *group.columns)
+            parts.append(_row_sums(group.term.log_prob(values, x)))
+        for parameter, term in self._compiled.parameter_terms:
+            parts.append(_row_sums(term.log_prob(values, values[parameter.node]).flatten(1)))
+        for dependent in self._compiled.dependents:
+            log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
+            parts.append(_row_sums(log_jacobian.reshape(theta.shape[0], -1)))
+        if not parts:
+            return theta.new_zeros(theta.shape[0])
+        return _no_nan(reduce(torch.add, parts))
+
+    def _likelihood(self, theta: Tensor, values: Values) -> Tensor:
+        labels = self._compiled.labels
+        if labels is not None:
+            return _no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
+        term = self._compiled.response_term
+        result = term.log_prob(values)
+        shape = (theta.shape[0], self.num_observations)
+        if term.distribution.event_rank:
+            whole = result.expand(shape[0], *pad((), self._compiled.rank)).reshape(shape[0], 1)
+            return _no_nan(whole / self.num_observations).expand(shape)
+        if result.shape != shape:
+            result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
+        return _no_nan(result)
+
+
+def _row_sums(values: Tensor) -> Tensor:
+    """Sums of rows; most parameters are scalars, for which that is a view."""
+    return values[:, 0] if values.shape[1] == 1 else values.sum(1)
+
+
+def _no_nan(values: Tensor) -> Tensor:
+    return values.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)

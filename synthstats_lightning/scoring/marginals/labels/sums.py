@@ -1,0 +1,264 @@
+"""The part of a density that discrete parameters enter, with these summed out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from synthstats_lightning.scoring.density.expressions import Step
+from synthstats_lightning.scoring.density.structural import Shape, pad
+from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.density.terms import Term
+from synthstats_lightning.scoring.marginals.labels.elimination import changed, draw_states, eliminate
+from synthstats_lightning.scoring.marginals.labels.plan import Plan, spread_states
+
+Values = list[Tensor | None]
+
+CHUNK = 250_000
+"""Most elements of a table at once; larger ones are made in parts, and again for the gradient."""
+
+
+class Sum(NamedTuple):
+    """What one evaluation gives.
+
+    Attributes:
+        log_prior: Log of the prior factors that discrete parameters enter `[particles]`.
+        log_likelihood: For each row its log-likelihood where rows are independent given the other
+            parameters, else an equal share of the joint one `[particles, rows]`.
+    """
+
+    log_prior: Float[Tensor, " particles"]
+    log_likelihood: Float[Tensor, "particles rows"]
+
+
+class LabelSums:
+    """Evaluates everything downstream of discrete parameters in all their states, and sums these out.
+
+    States are a second batch axis, so that nothing downstream needs to know of them.
+
+    Args:
+        plan: What is summed in which order.
+        steps: The calls downstream of discrete parameters, in order.
+        terms: Log-density of every factor of the plan.
+        shapes: Shape of every node.
+        rank: Axes of a padded value after the particle axis.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        steps: Sequence[Step],
+        terms: Mapping[int, Term],
+        shapes: Sequence[Shape],
+        rank: int,
+    ) -> None:
+        self.plan = plan
+        self.rank = rank
+        self.shapes = shapes
+        self.terms = terms
+        self.steps = tuple(steps)
+        self.num_rows = shapes[plan.factors[0]][0]
+        self.counts = [site.num_states for site in plan.sites]
+        self.states = math.prod(self.counts)
+        sites = {site.node for site in plan.sites}
+        self.has_prior = any(index not in sites for index in plan.factors[1:])
+        self._fixed = self._fixed_values()
+        self._fixed_terms = {
+            site.node: self._site_prior(site.node, self._fixed, self.states)
+            for site in plan.sites
+            if all(slot in self._fixed for slot in self._read_by(site.node))
+        }
+        varying = [step for step in steps if step.slot not in self._fixed]
+        self._varying = tuple(varying)
+        read = {slot for step in varying for slot in step.inputs}
+        read |= {
+            slot for node in plan.factors if node not in self._fixed_terms for slot in self._read_by(node)
+        }
+        read |= set(plan.factors[1:]) - sites
+        self._wide_fixed = tuple(sorted(slot for slot in read if slot in self._fixed))
+        self.slots = tuple(sorted(slot for slot in read if slot not in plan.dependent))
+        elements = sum(math.prod(shapes[index]) for index in plan.factors)
+        self._chunk = max(1, CHUNK // (self.states * elements))
+
+    def evaluate(self, values: Values, particles: int) -> Sum:
+        """Prior and likelihood, from the values that do not depend on discrete parameters."""
+        prior, rows = zip(*self._in_parts(values, particles, self._evaluate), strict=True)
+        return Sum(torch.cat(prior), torch.cat(rows))
+
+    def log_prior(self, values: Values, particles: int) -> Float[Tensor, " particles"]:
+        """The prior alone."""
+        if not self.has_prior:
+            return torch.zeros(particles, dtype=torch.float64)
+        (prior,) = zip(*self._in_parts(values, particles, self._prior_alone), strict=True)
+        return torch.cat(prior)
+
+    def marginals(self, values: Values, particles: int, given: Bool[Tensor, " rows"]) -> Marginals:
+        """Log-likelihoods of the given rows, and of those with one row more or less."""
+
+        def part(table: Tensor) -> tuple[Tensor, ...]:
+            rows = table[..., : self.num_rows]
+            base = torch.cat([torch.where(given, rows, 0.0), table[..., self.num_rows :]], -1)
+            prior = self._prior_clusters(table).sum(-1)
+            total = eliminate(self.plan.levels, base).clusters.sum(-1)
+            others = changed(self.plan.levels, base, torch.where(given, 0.0, rows))
+            return total - prior, others - prior[:, None]
+
+        total, others = zip(*self._in_parts(values, particles, part), strict=True)
+        return Marginals(torch.cat(total), torch.cat(others))
+
+    def draw(
+        self,
+        values: Values,
+        particles: int,
+        given_response: bool | Bool[Tensor, " rows"],
+        generator: torch.Generator,
+    ) -> dict[int, Tensor]:
+        """Draws of every discrete parameter given the others, node to int64 values in the padded layout.
+
+        Args:
+            values: Those that do not depend on discrete parameters.
+            particles: How many.
+            given_response: Whether the draws are given the response, too, or which of its rows.
+            generator: Source of all randomness.
+        """
+
+        def part(table: Tensor) -> tuple[Tensor, ...]:
+            if isinstance(given_response, Tensor):
+                rows = torch.where(given_response, table[..., : self.num_rows], 0.0)
+                table = torch.cat([rows, table[..., self.num_rows :]], -1)
+            elif not given_response:
+                table = self._without_rows(table)
+            return tuple(draw_states(self.plan.levels, eliminate(self.plan.levels, table).tables, generator))
+
+        columns = [torch.cat(found) for found in zip(*self._in_parts(values, particles, part), strict=True)]
+        drawn = {}
+        for site, states in zip(self.plan.sites, columns, strict=True):
+            units = torch.from_numpy(site.units.reshape(-1).copy())
+            elements = torch.arange(len(units))
+            found = site.values[states.index_select(1, units), elements].to(torch.int64)
+            drawn[site.node] = found.reshape(particles, *pad(site.shape, self.rank))
+        return drawn
+
+    # --- tables ------------------------------------------------------------------------------------------
+
+    def _evaluate(self, table: Tensor) -> tuple[Tensor, ...]:
+        clusters = eliminate(self.plan.levels, table).clusters
+        prior = self._prior_clusters(table)
+        each = clusters - prior
+        if self.plan.independent_rows:
+            rows = each.index_select(1, torch.from_numpy(self.plan.row_unit))
+        else:
+            rows = (each.sum(-1, keepdim=True) / self.num_rows).expand(-1, self.num_rows)
+        return prior.sum(-1), rows
+
+    def _prior_alone(self, table: Tensor) -> tuple[Tensor, ...]:
+        return (self._prior_clusters(table).sum(-1),)
+
+    def _prior_clusters(self, table: Tensor) -> Tensor:
+        if not self.has_prior:
+            return table.new_zeros(table.shape[0], 1)
+        return eliminate(self.plan.levels, self._without_rows(table)).clusters
+
+    def _without_rows(self, table: Tensor) -> Tensor:
+        rows, rest = table[..., : self.num_rows], table[..., self.num_rows :]
+        return torch.cat([torch.zeros_like(rows), rest], -1)
+
+    def _in_parts(
+        self, values: Values, particles: int, function: Callable[[Tensor], tuple[Tensor, ...]]
+    ) -> list[tuple[Tensor, ...]]:
+        """A function of the table of some particles at a time."""
+        read = [cast(Tensor, values[slot]) for slot in self.slots]
+        found = []
+        for start in range(0, max(particles, 1), self._chunk):
+            count = min(self._chunk, particles - start)
+            part = [x if x.shape[0] == 1 else x.narrow(0, start, count) for x in read]
+
+            def run(*inputs: Tensor, count: int = count) -> tuple[Tensor, ...]:
+                return function(self._table(inputs, count))
+
+            if particles > self._chunk and any(x.requires_grad for x in part):
+                found.append(checkpoint(run, *part, use_reentrant=False))
+            else:
+                found.append(run(*part))
+        return found
+
+    def _table(self, inputs: Sequence[Tensor], particles: int) -> Tensor:
+        """Every factor in every state `[particles, *states, elements]`."""
+        values: Values = [None] * (max([*self.slots, *self.plan.factors, *self._slots_written()]) + 1)
+        for slot, x in zip(self.slots, inputs, strict=True):
+            values[slot] = self._widened(x, particles)
+        for slot in self._wide_fixed:
+            fixed = self._fixed[slot]
+            values[slot] = fixed.repeat(particles, *[1] * (fixed.ndim - 1))
+        for slot, function, read in self._varying:
+            values[slot] = function(*[values[i] for i in read])
+        sites = {site.node for site in self.plan.sites}
+        parts = []
+        for node in self.plan.factors:
+            if node in self._fixed_terms:
+                parts.append(self._fixed_terms[node].expand(particles, -1, -1))
+                continue
+            if node in sites:
+                found = self._site_prior(node, values, particles * self.states)
+            else:
+                value = None if node == self.plan.factors[0] else values[node]
+                found = self._flat(self.terms[node].log_prob(values, value), node, particles * self.states)
+            parts.append(found.reshape(particles, self.states, -1))
+        table = torch.cat(parts, -1)
+        table = torch.where(table.isfinite(), table, -torch.inf)
+        return table.reshape(particles, *self.counts, -1)
+
+    def _widened(self, x: Tensor, particles: int) -> Tensor:
+        """A value in every state; impossible states have no weight, hence no gradient either."""
+        wide = x.expand(particles, *x.shape[1:]).repeat_interleave(self.states, 0)
+        if wide.requires_grad:
+            wide.register_hook(_finite)  # type: ignore[no-untyped-call]
+        return wide
+
+    def _slots_written(self) -> list[int]:
+        return [step.slot for step in self.steps] + [site.node for site in self.plan.sites]
+
+    def _flat(self, log_prob: Tensor, node: int, batch: int) -> Tensor:
+        shape = self.shapes[node]
+        rank = len(shape) - self.terms[node].distribution.event_rank
+        padded = (batch, *pad(shape[:rank], self.rank))
+        return log_prob.expand(padded).reshape(batch, -1)
+
+    def _site_prior(self, node: int, values: Values | Mapping[int, Tensor], batch: int) -> Tensor:
+        """Log prior of a discrete parameter in every state, -inf for states outside its support."""
+        term = self.terms[node]
+        parameters = [
+            cast(Tensor, values[slot]).to(torch.float64) if constant is None else constant
+            for slot, constant in zip(term.slots, term.raw_constants, strict=True)
+        ]
+        for index, view in term.views.items():
+            parameters[index] = parameters[index].reshape(-1, *view)
+        state = self._fixed[node].to(torch.float64)
+        state = state.repeat(batch // self.states, *[1] * (state.ndim - 1))
+        return self._flat(term.distribution.log_prob(state, *parameters), node, batch)
+
+    def _read_by(self, node: int) -> list[int]:
+        """Slots that a factor's parameters are read from."""
+        term = self.terms[node]
+        return [s for s, constant in zip(term.slots, term.raw_constants, strict=True) if constant is None]
+
+    def _fixed_values(self) -> dict[int, Tensor]:
+        """Values that depend on discrete parameters alone `[states, ...]`."""
+        fixed = {
+            node: found.to(torch.int64).reshape(self.states, *pad(self.shapes[node], self.rank))
+            for node, found in spread_states(self.plan.sites).items()
+        }
+        for slot, function, inputs in self.steps:
+            if all(i in fixed for i in inputs):
+                fixed[slot] = function(*[fixed[i] for i in inputs])
+        return fixed
+
+
+def _finite(gradient: Tensor) -> Tensor:
+    return gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

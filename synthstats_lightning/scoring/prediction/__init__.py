@@ -1,0 +1,1 @@
+"""Leave-one-out, held-out rows, forecasts and designs, from a posterior."""

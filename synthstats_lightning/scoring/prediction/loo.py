@@ -1,0 +1,207 @@
+"""Leave-one-out predictive densities from a weighted particle set, refitted exactly where smoothing fails."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import (
+    Pointwise,
+    Target,
+    finite_or_minus_infinity,
+    is_coupled,
+    pointwise,
+)
+from synthstats_lightning.scoring.estimators.importance import draw, weigh
+from synthstats_lightning.scoring.estimators.ladder import Search
+from synthstats_lightning.scoring.estimators.particles import (
+    Particles,
+)
+from synthstats_lightning.scoring.estimators.psis import Loo, good_pareto_k, importance_loo, psis_loo
+from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_rows
+from synthstats_lightning.scoring.prediction.nearby_folds import within_reach
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+
+FOLD_CHUNK = 16
+"""Refits in one batch."""
+
+MAX_FOLD_DRAWS = 200_000
+"""Most draws of all refits of the repetition together."""
+COMFORT = 0.7
+"""Where the standard error of elpd is too large, draws are added until it is this much of its limit."""
+
+
+class LooResult(NamedTuple):
+    """Leave-one-out densities and how they came about.
+
+    Attributes:
+        loo: Pointwise densities, refits included, and Pareto k and draws' influence before them.
+        refitted: Number of observations that were refitted.
+        mcse: Monte-Carlo standard error of the sum over observations, in nats.
+    """
+
+    loo: Loo
+    refitted: int
+    mcse: float
+
+
+def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "particles rows"]:
+    """Log importance ratios from the particles' proposal to each leave-one-out posterior.
+
+    With a proposal density at hand the ratios are formed from it directly, so that parameters that only the
+    left-out row excludes still count; annealed particles are reweighted by the inverse likelihood of that
+    row.
+
+    Args:
+        particles: The posterior.
+        rows: Each row given the others, at the particles.
+    """
+    if particles.log_proposal is None:
+        return particles.log_weight[:, None] - rows.own
+    return finite_or_minus_infinity(rows.others + (particles.log_prior - particles.log_proposal)[:, None])
+
+
+def leave_one_out(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    first_row: int = 0,
+) -> LooResult:
+    """PSIS leave-one-out of rows from `first_row` on, each given all others; exact refits where k is large.
+
+    Args:
+        target: The model.
+        particles: Its posterior.
+        search: What is known of the posterior's modes and the prior's scale.
+        settings: Draws and limits.
+        generator: Source of randomness.
+        deadline: Checked between batches.
+        first_row: First row that is scored.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
+    """
+    loo = _by_reweighting(target, particles, first_row)
+    # rows that will be refitted need no more draws here
+    kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
+    mcse = math.sqrt(float(kept.sum(1).square().sum()))
+    if particles.log_proposal is not None and mcse > settings.max_elpd_se:
+        batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
+        particles = enlarged(target, particles, search, batches, settings, generator, deadline)
+        loo = _by_reweighting(target, particles, first_row)
+    result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
+    noisy = settings.max_elpd_se < result.mcse < math.inf
+    if result.refitted and noisy and within_reach(target, particles):
+        affordable = MAX_FOLD_DRAWS // (settings.fold_draws * result.refitted)
+        times = min(growth(result.mcse, settings), affordable)
+        if times > 1:
+            larger = replace(settings, fold_draws=times * settings.fold_draws)
+            result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
+    return result
+
+
+def _largest_k(particles: Particles, settings: EngineSettings) -> float:
+    """Rows of larger Pareto k are refitted."""
+    return min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
+
+
+def growth(mcse: float, settings: EngineSettings) -> int:
+    """How many times as many draws bring a standard error well below its limit.
+
+    Args:
+        mcse: The standard error, in nats.
+        settings: `max_elpd_se` and the most growth.
+    """
+    if not math.isfinite(mcse):
+        return settings.loo_growth
+    return min(math.ceil((mcse / (COMFORT * settings.max_elpd_se)) ** 2), settings.loo_growth)
+
+
+def enlarged(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    batches: int,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> Particles:
+    """More draws from the same proposal.
+
+    Args:
+        target: What the particles are of.
+        particles: Drawn from a proposal with a density.
+        search: That proposal.
+        batches: How many times `importance_draws` more.
+        settings: Draws.
+        generator: Source of randomness.
+        deadline: Checked before each batch.
+    """
+    for _ in range(batches):
+        deadline.check("leave-one-out")
+        more = weigh(draw(target, search.proposal, settings.importance_draws, generator))
+        particles = _joined(particles, more)
+    return particles
+
+
+def _refitted(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    loo: Loo,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    first_row: int,
+) -> LooResult:
+    """Leave-one-out with exact refits of the rows where smoothing fails or is noisy."""
+    usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
+    if loo.mcse > settings.max_elpd_se:
+        usable &= loo.influence.square().sum(0).sqrt() <= settings.refit_se
+    if particles.log_proposal is None:
+        usable &= ~excluding_rows(target, search.pilot)[first_row:]
+    rows = torch.nonzero(~usable)[:, 0] + first_row
+    if len(rows) == 0:
+        return LooResult(loo, 0, loo.mcse)
+    pointwise, influence = loo.pointwise.clone(), loo.influence.clone()
+    variance = 0.0
+    for chunk in torch.split(rows, FOLD_CHUNK):
+        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline)
+        pointwise[chunk - first_row] = folds.density
+        influence[:, chunk - first_row] = folds.influence
+        variance += float(folds.variance.sum())
+    variance += float(influence.sum(1).square().sum())
+    return LooResult(loo._replace(pointwise=pointwise), len(rows), math.sqrt(variance))
+
+
+def _by_reweighting(target: Target, particles: Particles, first_row: int) -> Loo:
+    weighted = particles.log_proposal is not None and bool(particles.log_weight.isfinite().all())
+    if weighted and not is_coupled(target):
+        own = particles.log_likelihood[:, first_row:]
+        return importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
+    rows = pointwise(target, particles.theta, particles.log_likelihood)
+    own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
+    if particles.log_proposal is None:
+        return psis_loo(own, ratios)
+    return importance_loo(particles.log_weight, own, ratios)
+
+
+def _joined(first: Particles, second: Particles) -> Particles:
+    """Draws of one proposal in one set; the evidence stays that of the first."""
+    if first.log_proposal is None or second.log_proposal is None:
+        raise ValueError("annealed particles have no proposal density to share")
+    return first._replace(
+        theta=torch.cat([first.theta, second.theta]),
+        log_weight=torch.cat([first.log_weight, second.log_weight]),
+        log_prior=torch.cat([first.log_prior, second.log_prior]),
+        log_likelihood=torch.cat([first.log_likelihood, second.log_likelihood]),
+        log_proposal=torch.cat([first.log_proposal, second.log_proposal]),
+    )

@@ -1,0 +1,197 @@
+"""Exact leave-one-out by small changes: each fold from the full posterior's own proposal.
+
+Most folds' posteriors are close enough to the full one for its widened proposal to reach, adapted if need be;
+the others are left to `scoring.folds`.
+
+In a hierarchy the coordinates change as well. A row that alone informs a parameter leaves a funnel when it is
+left out, in the coordinates that its likelihood shaped. Standardised without it (`scoring.standardise`), the
+fold's posterior looks much like the full one does in its own coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import (
+    Target,
+    evaluate,
+    finite_or_minus_infinity,
+    has_funnels,
+    is_coupled,
+    own_densities,
+)
+from synthstats_lightning.scoring.estimators.importance import adapt, draw, refine, weigh
+from synthstats_lightning.scoring.estimators.ladder import Search
+from synthstats_lightning.scoring.estimators.mixture import (
+    ComponentDensities,
+    combine,
+    component_densities,
+    refine_mixture,
+)
+from synthstats_lightning.scoring.estimators.particles import Particles
+from synthstats_lightning.scoring.estimators.proposal import Proposal
+from synthstats_lightning.scoring.estimators.psis import good_pareto_k
+from synthstats_lightning.scoring.prediction.given_rows import GivenRows
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+
+WIDENING = 2.0
+"""Some components of a fold's first proposal have scales this much larger than the full posterior's."""
+WIDE_SHARE = 0.25
+"""Share of these components."""
+FULL_SHARE = 0.4
+"""Share of the full posterior's components in an adapted proposal."""
+MIN_ESS_FRACTION = 0.08
+"""Smallest accepted effective sample size over draws of a fold."""
+
+
+class FoldSample(NamedTuple):
+    """Draws from the posterior without one row.
+
+    Attributes:
+        log_weight: Their normalised log weights `[draws]`.
+        log_density: Log density of the row given the others `[draws]`.
+    """
+
+    log_weight: Float[Tensor, " draws"]
+    log_density: Float[Tensor, " draws"]
+
+    @property
+    def log_mean(self) -> float:
+        """Log density of the row, averaged over the draws."""
+        return float((self.log_weight + self.log_density).logsumexp(0))
+
+
+class Nearby(NamedTuple):
+    """A posterior given some rows, found from the full one.
+
+    Attributes:
+        whole: The model in the coordinates of the particles, all its rows.
+        particles: The posterior given the rows.
+    """
+
+    whole: Target
+    particles: Particles
+
+
+def within_reach(target: Target, particles: Particles) -> bool:
+    """Whether a proposal may fit folds: one fitted the posterior, or the coordinates change with the fold.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Its posterior.
+    """
+    if particles.log_proposal is not None:
+        return True
+    return has_funnels(target)
+
+
+def nearby_posterior(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    given: Bool[Tensor, " rows"],
+    draws: int,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    components: ComponentDensities | None = None,
+) -> Nearby | None:
+    """The posterior given most rows, by importance sampling from the full posterior's widened proposal.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Its full posterior.
+        search: The proposal of the full posterior.
+        given: Which rows count.
+        draws: Particles.
+        settings: Rounds and acceptance.
+        generator: Source of randomness.
+        deadline: Checked before each round.
+        components: Densities of the proposal's components at the particles, if they are known.
+
+    Returns:
+        The posterior; `None` where the sampler fails its check.
+    """
+    full = search.proposal.mixture
+    if full is None or not within_reach(target, particles):
+        return None
+    whole = target
+    if has_funnels(target):
+        joint = particles.log_prior + particles.log_likelihood.sum(-1)
+        whole = target.standardised(particles.theta[joint.argmax()], given)
+    fold = GivenRows(whole, given)
+    wide = full._replace(scale_tril=WIDENING * full.scale_tril)
+    mixture = combine(full, wide, WIDE_SHARE)
+    if whole is target and particles.log_proposal is not None and not is_coupled(target):
+        # too few of the full posterior's draws to stand for this one, but enough to learn from
+        log_weight = particles.log_weight - particles.log_likelihood[:, ~given].sum(1)
+        if bool(log_weight.isfinite().any()):
+            learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight), components)
+            mixture = combine(learned, mixture, FULL_SHARE)
+    proposal = Proposal(mixture, search.proposal.prior_fraction)
+    for attempt in range(settings.importance_attempts):
+        deadline.check("refits")
+        drawn = draw(fold, proposal, draws, generator)
+        if not bool(drawn.log_weight.isfinite().any()):
+            return None
+        sample = weigh(drawn)
+        enough = sample.effective_sample_size > MIN_ESS_FRACTION * draws
+        if enough and sample.pareto_k < good_pareto_k(draws):
+            return Nearby(whole, sample)
+        if attempt == 0:
+            own = adapt(fold, refine(proposal, drawn, enrich=False), settings, generator, deadline)
+        else:
+            own = refine(proposal, drawn, enrich=True)
+        if own.mixture is None:
+            return None
+        # the density of an outlier is large only where the full posterior is
+        proposal = Proposal(combine(own.mixture, full, FULL_SHARE), own.prior_fraction)
+    return None
+
+
+def nearby_folds(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    rows: Int[Tensor, " folds"],
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> list[FoldSample | None]:
+    """Draws without each of some rows, each by importance sampling of its own.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Its posterior.
+        search: The proposal of the full posterior.
+        rows: The rows left out.
+        settings: Draws, rounds and acceptance.
+        generator: Source of randomness.
+        deadline: Checked before each fold.
+
+    Returns:
+        Weighted draws, `None` for the folds whose sampler fails its check.
+    """
+    found: list[FoldSample | None] = []
+    mixture = search.proposal.mixture
+    components = None
+    if mixture is not None and not has_funnels(target) and not is_coupled(target):
+        with torch.no_grad():
+            components = component_densities(mixture, particles.theta)
+    for row in rows.tolist():
+        given = torch.arange(target.num_observations) != row
+        near = nearby_posterior(
+            target, particles, search, given, settings.fold_draws, settings, generator, deadline, components
+        )
+        if near is None:
+            found.append(None)
+            continue
+        with torch.no_grad():
+            likelihood = evaluate(near.whole, near.particles.theta).log_likelihood
+            own = own_densities(near.whole, near.particles.theta, likelihood)[:, row]
+        found.append(FoldSample(near.particles.log_weight.log_softmax(0), own))
+    return found

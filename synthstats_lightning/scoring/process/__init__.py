@@ -1,0 +1,1 @@
+"""The scoring process: its server, its client, the scores it remembers."""

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.reports.shares import evaluation_metrics, importance_log_z, structure_shares
+from synthstats_lightning.scoring.score import Score
+
+
+def record(structure, evidence, log_reward, log_prob, source="a"):
+    score = Score(evidence=evidence, evidence_se=0.1, elpd=evidence + 5, elpd_se=1.0, structure=structure)
+    return ProgramRecord("t", source, score, log_reward, log_prob, -3.0)
+
+
+def failed(source="bad"):
+    return ProgramRecord("t", source, Score.failed(FailureCategory.SYNTAX, "no"), -25.0, -2.0, -3.0)
+
+
+def test_importance_log_z_equals_enumeration():
+    """A three-program language: log Z is known exactly, whatever the proposal."""
+    reward = np.array([1.0, 2.0, 5.0])
+    policy = np.array([0.5, 0.3, 0.2])
+    drawn = np.random.default_rng(0).choice(3, size=200_000, p=policy)
+    estimate = importance_log_z(np.log(reward)[drawn], np.log(policy)[drawn])
+    assert estimate.value == pytest.approx(np.log(8.0), abs=4 * estimate.standard_error)
+    assert 0 < estimate.standard_error < 0.01
+
+
+def test_at_the_optimum_the_estimate_has_no_error():
+    reward = np.array([1.0, 2.0, 5.0])
+    estimate = importance_log_z(np.log(reward) + 1000, np.log(reward / 8.0))
+    assert estimate.value == pytest.approx(np.log(8.0) + 1000)
+    assert estimate.standard_error == pytest.approx(0, abs=1e-9)
+    assert estimate.effective_sample_size == pytest.approx(3)
+
+
+def test_structure_shares_weigh_samples_by_reward_over_policy():
+    rows = [record("x", 1.0, np.log(3.0), np.log(0.5)), record("y", 2.0, np.log(1.0), np.log(0.5))]
+    shares = structure_shares([*rows, failed()])
+    assert [share.structure for share in shares] == ["x", "y"]
+    assert shares[0].posterior_share / shares[1].posterior_share == pytest.approx(3.0)
+    assert sum(share.posterior_share for share in shares) < 1, "failed programs keep their share"
+    assert shares[0].num_programs == 1
+    assert structure_shares([]) == []
+
+
+def test_evaluation_metrics_count_over_their_stated_denominators():
+    rows = [record("x", 1.0, 0.5, -1.0), record("x", 3.0, 2.5, -1.0, "b"), record("y", 8.0, 7.5, -2.0, "c")]
+    rows.append(failed())
+    metrics = evaluation_metrics(rows, log_z=4.0)
+    assert metrics["valid_rate"] == 0.75
+    assert metrics["evidence"] == pytest.approx(4.0)
+    assert metrics["best_elpd"] == 13.0
+    assert metrics["structures"] == 2
+    assert metrics["top_structure_share"] == 0.5
+    assert metrics["unique_rate"] == 1.0
+    share = np.array([2 / 3, 1 / 3])
+    assert metrics["effective_structures"] == pytest.approx(np.exp(-(share * np.log(share)).sum()))
+    residual = 4.0 + np.array([-1.0, -1.0, -2.0, -2.0]) - np.array([0.5, 2.5, 7.5, -25.0])
+    assert metrics["residual_std"] == pytest.approx(residual.std())
+    assert metrics["log_z_gap"] == pytest.approx(4.0 - metrics["log_z_importance"])
+    assert evaluation_metrics([failed()], 0.0)["valid_rate"] == 0.0
+
+
+def test_records_count_repeats_and_survive_a_round_trip(tmp_path):
+    records = ProgramRecords()
+    records.add(record("x", 1.0, 0.5, -1.0))
+    records.add(record("x", 1.0, 0.5, -4.0))
+    records.add(failed("with pm.Model():\n  \u2028 'quote\""))
+    assert len(records) == 2
+    first = next(iter(records))
+    assert (first.count, first.log_prob) == (2, -4.0)
+    records.write(tmp_path / "deep" / "programs.jsonl")
+    text = (tmp_path / "deep" / "programs.jsonl").read_text()
+    assert len(text.splitlines()) == 2
+    again = ProgramRecords.from_json_lines(text)
+    assert [item.to_dict() for item in again] == [item.to_dict() for item in records]

@@ -1,0 +1,143 @@
+"""Distribution functions against scipy, in both tails, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import special, stats
+
+from synthstats_lightning.programs.composites import WITH_CDF
+from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
+from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
+from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails, log_gamma_tails
+from synthstats_lightning.scoring.numerics.special import log_ndtr
+from tests.scoring.distributions.test_distributions import PARAMETERS as USUAL_PARAMETERS
+from tests.scoring.distributions.test_distributions import SCIPY
+from tests.scoring.distributions.test_distributions_univariate import FROZEN, PARAMETERS, tensors
+
+ALL: dict[str, Any] = {**SCIPY, **FROZEN}
+POINTS: dict[str, list[tuple[float, ...]]] = {
+    **USUAL_PARAMETERS,
+    **PARAMETERS,
+    "Bernoulli": [(0.3,), (0.9,)],
+    "Binomial": [(30.0, 0.4), (7.0, 0.99)],
+    "Poisson": [(0.5,), (30.0,), (700.0,)],
+    "NegativeBinomial": [(1.0, 0.5), (0.2, 0.05), (50.0, 0.9)],
+    "StudentT": [(1.0, 0.0, 1.0), (4.5, 1.0, 2.0), (80.0, 0.0, 1.0)],
+    "HalfStudentT": [(3.0, 1.0), (40.0, 2.0)],
+}
+CASES = [(name, parameters) for name in sorted(WITH_CDF) for parameters in POINTS[name]]
+
+
+def test_both_sides_know_the_same_distribution_functions() -> None:
+    found = {name for name, entry in DISTRIBUTIONS.items() if entry.log_cdf is not None}
+    assert found == WITH_CDF
+    assert all(DISTRIBUTIONS[name].log_survival is not None for name in WITH_CDF)
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_matches_scipy(name: str, parameters: tuple[float, ...]) -> None:
+    distribution, frozen = DISTRIBUTIONS[name], ALL[name](*parameters)
+    values = np.asarray(frozen.ppf([1e-6, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-4]))
+    if name == "HalfStudentT":
+        values = np.abs(values)
+    cdf, survival = frozen.cdf(values), frozen.sf(values)
+    if name == "HalfStudentT":
+        cdf, survival = 1.0 - 2.0 * survival, 2.0 * survival
+    below = log_cdf(distribution, torch.from_numpy(values), *tensors(parameters)).exp().numpy()
+    above = log_survival(distribution, torch.from_numpy(values), *tensors(parameters)).exp().numpy()
+    np.testing.assert_allclose(below, cdf, rtol=2e-8, atol=1e-12)
+    np.testing.assert_allclose(above, survival, rtol=2e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(WITH_CDF))
+def test_beyond_the_support(name: str) -> None:
+    distribution, parameters = DISTRIBUTIONS[name], tensors(POINTS[name][0])
+    ends = torch.tensor([-1e12, 1e12], dtype=torch.float64)
+    assert log_cdf(distribution, ends, *parameters).exp().tolist() == pytest.approx([0.0, 1.0], abs=1e-9)
+    assert log_survival(distribution, ends, *parameters).exp().tolist() == pytest.approx([1.0, 0.0], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(WITH_CDF))
+def test_gradients(name: str) -> None:
+    distribution, point = DISTRIBUTIONS[name], POINTS[name][0]
+    whole = {"Binomial": {0}, "HalfNormal": {0}, "DiscreteUniform": {0, 1}}.get(name, set())
+    parameters = [p.requires_grad_(i not in whole) for i, p in enumerate(tensors(point))]
+    if not any(p.requires_grad for p in parameters):
+        return
+    frozen = ALL[name](*point)
+    values = np.unique(np.asarray(frozen.ppf([0.3, 0.7]), dtype=float))
+    if distribution.discrete:
+        values = values[frozen.sf(values) > 0]
+    values = np.abs(values) if name == "HalfStudentT" else values
+    value = torch.from_numpy(values).requires_grad_(not distribution.discrete)
+    for function in (log_cdf, log_survival):
+        assert torch.autograd.gradcheck(
+            lambda v, *p, f=function: f(distribution, v, *p), [value, *parameters]
+        )
+
+
+def test_intervals_keep_their_digits_far_in_either_tail() -> None:
+    normal, standard = DISTRIBUTIONS["Normal"], tensors((0.0, 1.0))
+    for low, high in ((-40.0, -39.0), (39.0, 40.0), (-1e-9, 1e-9), (-2.0, 3.0)):
+        got = float(log_interval(normal, *tensors((low, high)), *standard))
+        near = min(abs(low), abs(high))
+        if near > 30:  # Mills' ratio of the near end, the far end is nothing beside it
+            expected = float(special.log_ndtr(-near))
+        else:
+            expected = math.log(stats.norm.cdf(high) - stats.norm.cdf(low))
+        assert got == pytest.approx(expected, rel=1e-7)
+    assert float(log_interval(normal, *tensors((2.0, 1.0)), *standard)) == -math.inf
+    assert float(log_interval(normal, None, None, *standard)) == 0.0
+
+
+def test_incomplete_gamma_in_every_argument() -> None:
+    a = torch.tensor([0.05, 0.7, 3.0, 40.0, 900.0], dtype=torch.float64)[:, None]
+    x = a * torch.tensor([1e-3, 0.5, 1.0, 1.5, 4.0], dtype=torch.float64)
+    lower, upper = log_gamma_tails(a, x)
+    np.testing.assert_allclose(
+        lower.exp().numpy(), special.gammainc(a.numpy(), x.numpy()), rtol=1e-10, atol=1e-300
+    )
+    np.testing.assert_allclose(
+        upper.exp().numpy(), special.gammaincc(a.numpy(), x.numpy()), rtol=1e-9, atol=1e-250
+    )
+    # the derivative of log Q in its shape by mpmath with 40 digits, where libraries have four
+    for point, slope in (((2.2, 0.12), 0.011252293188346717), ((2.2, 5.0), 1.2657893746343014)):
+        leaf, argument = tensors(point)
+        (gradient,) = torch.autograd.grad(log_gamma_tails(leaf.requires_grad_(True), argument)[1], leaf)
+        assert float(gradient) == pytest.approx(slope, rel=1e-12)
+    shape = torch.tensor([0.4, 2.5, 12.0], dtype=torch.float64, requires_grad=True)
+    where = torch.tensor([0.6, 2.0, 15.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(log_gamma_tails, (shape, where))
+
+
+def test_incomplete_beta_in_every_argument() -> None:
+    a = torch.tensor([0.3, 2.0, 50.0, 600.0], dtype=torch.float64)[:, None, None]
+    b = torch.tensor([0.5, 4.0, 300.0], dtype=torch.float64)[:, None]
+    x = torch.tensor([1e-4, 0.1, 0.5, 0.99], dtype=torch.float64)
+    lower, upper = log_beta_tails(a, b, x, 1.0 - x)
+    np.testing.assert_allclose(
+        lower.exp().numpy(), special.betainc(a.numpy(), b.numpy(), x.numpy()), rtol=1e-8, atol=1e-200
+    )
+    np.testing.assert_allclose(
+        upper.exp().numpy(), special.betaincc(a.numpy(), b.numpy(), x.numpy()), rtol=1e-8, atol=1e-200
+    )
+    leaves = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in ([0.4, 9.0], [3.0, 2.0])]
+    where = torch.tensor([0.3, 0.9], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda p, q, v: log_beta_tails(p, q, v, 1.0 - v), (*leaves, where))
+
+
+def test_log_ndtr_is_exact_in_the_far_tail_with_its_gradient() -> None:
+    x = torch.tensor([-1e12, -1e6, -200.0, -50.1, -49.9, -1.0, 0.0, 9.0], dtype=torch.float64)
+    x.requires_grad_()
+    value = log_ndtr(x)
+    np.testing.assert_allclose(value.detach(), special.log_ndtr(x.detach().numpy()), rtol=1e-13)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    z = x.detach().numpy()
+    # the inverse Mills ratio, from the scaled complementary error function
+    expected = math.sqrt(2 / math.pi) / special.erfcx(-z / math.sqrt(2))
+    np.testing.assert_allclose(slope, expected, rtol=1e-9)
