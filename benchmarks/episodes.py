@@ -25,10 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning import GFlowNetModule, ReplayDataModule, Reward
-from synthstats_lightning.callbacks.episodes import EpisodeScoring, ExperimentTask
+from synthstats_lightning.callbacks.episodes import EpisodeScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.objectives import TrajectoryBalance
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.tasks.experiments import ExperimentTask
 
 ENVIRONMENTS = ("dugongs_simulator", "death_process", "peregrines_simulator")
 STREAM = 2**43

@@ -10,9 +10,10 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule, Reward
-from synthstats_lightning.callbacks.episodes import EpisodeScoring, ExperimentTask
+from synthstats_lightning.callbacks.episodes import EpisodeScoring
 from synthstats_lightning.objectives import ActionSubTrajectoryBalance, ModifiedSubTrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
+from synthstats_lightning.tasks.experiments import ExperimentTask
 
 ENVIRONMENTS = ("dugongs_simulator", "death_process", "peregrines_simulator")
 STEPS = 2
