@@ -33,7 +33,7 @@ _HOMES = {
     "GFlowNetModule": "module",
     "PosteriorReport": "callbacks",
     "PredictionWriter": "callbacks",
-    "ProgramScorer": "scorer",
+    "ProgramScorer": "pool.scorer",
     "ProgramScoring": "callbacks",
     "ReplayDataModule": "datamodule",
     "Reward": "scoring.reward",
@@ -45,7 +45,7 @@ _HOMES = {
     "UnseenTasks": "callbacks",
     "get_task": "tasks",
     "load_policy": "policy",
-    "score_program": "scorer",
+    "score_program": "pool.scorer",
 }
 
 __all__ = [
