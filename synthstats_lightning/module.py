@@ -36,7 +36,7 @@ from synthstats_lightning.policy import (
     adapter_as,
     copy_adapter,
     load_policy,
-    reroll_programs,
+    resample_suffixes,
     resolve,
     sample_episodes,
 )
@@ -373,7 +373,7 @@ class GFlowNetModule(LightningModule):
             self.throughput.sampled(own)
         return programs
 
-    def reroll(
+    def resample_suffixes(
         self,
         prompts: Sequence[Prompt],
         prompt_index: Sequence[int],
@@ -381,7 +381,7 @@ class GFlowNetModule(LightningModule):
         settings: SamplingSettings,
         stream: int,
     ) -> SampledPrograms:
-        """Programs that begin with given tokens and go on as the policy will; see `policy.reroll_programs`.
+        """Programs that begin with given tokens and go on as the policy will; see `policy.resample_suffixes`.
 
         Args:
             prompts: One a task.
@@ -393,7 +393,7 @@ class GFlowNetModule(LightningModule):
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
-        return reroll_programs(
+        return resample_suffixes(
             policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
         )
 

@@ -14,9 +14,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.callbacks.allocation import allocate
-from synthstats_lightning.callbacks.beginnings import draw_beginnings
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
+from synthstats_lightning.callbacks.prefixes import draw_prefixes
 from synthstats_lightning.callbacks.program_queue import ProgramQueue, Stale
 from synthstats_lightning.callbacks.run_parts import gflownet_module, required_buffer, run_buffer, run_tasks
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
@@ -78,8 +78,8 @@ class ProgramScoring(Callback):
             of `sampling` to the module's own, and its other exploration to none; 0 keeps them.
         reward_schedule: How `beta` and `prior_weight` of the reward come to their final values; they have
             them from the start by default.
-        reroll_fraction: Share of a sampling round, from 0 to 1, that are good programs of the buffer with
-            their ends written anew: drawn by reward priority, cut at a uniformly drawn token. For balance
+        prefix_resampling_fraction: Share of a sampling round, from 0 to 1, that goes on from prefixes of good
+            programs of the buffer: drawn by reward priority, cut at a uniformly drawn token. For balance
             objectives; 0 by default.
         limits: Of the sandbox.
         sandbox: How strictly the kernel confines programs: `strict`, `standard` (interpreter's files may be
@@ -114,7 +114,7 @@ class ProgramScoring(Callback):
         sampling: SamplingSettings | None = None,
         anneal_steps: int = 0,
         reward_schedule: RewardSchedule | None = None,
-        reroll_fraction: float = 0.0,
+        prefix_resampling_fraction: float = 0.0,
         limits: SandboxLimits | None = None,
         sandbox: Level = "strict",
         engine: EngineSettings | None = None,
@@ -140,12 +140,14 @@ class ProgramScoring(Callback):
             raise ValueError(f"anneal_steps must be at least 0, got {anneal_steps}")
         if not drain_seconds >= 0:
             raise ValueError(f"drain_seconds must be at least 0, got {drain_seconds}")
-        if not 0 <= reroll_fraction <= 1:
-            raise ValueError(f"reroll_fraction must be from 0 to 1, got {reroll_fraction}")
+        if not 0 <= prefix_resampling_fraction <= 1:
+            raise ValueError(
+                f"prefix_resampling_fraction must be from 0 to 1, got {prefix_resampling_fraction}"
+            )
         self.reward = reward or Reward()
         self.reward_schedule = reward_schedule or RewardSchedule()
         self.reward_schedule.at(self.reward, 0)  # what it cannot start from is an error here
-        self.reroll_fraction = reroll_fraction
+        self.prefix_resampling_fraction = prefix_resampling_fraction
         self.programs_per_step = programs_per_step
         self.every_n_steps = every_n_steps
         self.warmup_programs = warmup_programs
@@ -250,7 +252,7 @@ class ProgramScoring(Callback):
             self.scorer.remember(record)
         self.queue.resubmit(self.scorer)
         self.exchange.start(buffer)
-        self._retemper(trainer)
+        self._update_rewards(trainer)
         given: list[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
         for record in add_demonstrations(
             given, self.scorer, module, buffer, self._present, trainer.global_step
@@ -272,7 +274,7 @@ class ProgramScoring(Callback):
     ) -> None:
         """Takes finished scores into the buffer and samples the next programs."""
         module = gflownet_module(pl_module)
-        self._retemper(trainer)
+        self._update_rewards(trainer)
         self._harvest(trainer)
         if trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
@@ -295,7 +297,7 @@ class ProgramScoring(Callback):
     def record(self, program: PendingProgram) -> ProgramRecord:
         """Waits for a program's score and rewards it as the objective would at present.
 
-        Its log reward is that of the present temperature, and shared among spellings where the buffer says
+        Its log reward is that of the present temperature, and shared among texts where the buffer says
         so; that of `records` is of the final temperature and never shared.
 
         Args:
@@ -307,14 +309,14 @@ class ProgramScoring(Callback):
             record = self.scorer.record(program, self._present)
         if self._sharing is not None:
             canonical = record.score.canonical if record.score.scored else None
-            record.log_reward -= self._sharing.log_spellings(program.task_index, canonical or "")
+            record.log_reward -= self._sharing.log_num_texts(program.task_index, canonical or "")
         return record
 
-    def _retemper(self, trainer: Trainer) -> None:
+    def _update_rewards(self, trainer: Trainer) -> None:
         present = self.reward_schedule.at(self.reward, trainer.global_step)
         if present != self._present:
             self._present = present
-            self.buffer(trainer).retemper(present.blend)
+            self.buffer(trainer).update_rewards(present.blend)
 
     def buffer(self, trainer: Trainer) -> ReplayBuffer:
         """The buffer that programs go to.
@@ -332,16 +334,16 @@ class ProgramScoring(Callback):
         step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
         settings = self._training_settings(module.sampling, step)
         programs: list[PendingProgram] = []
-        rerolled = round(self.reroll_fraction * num_samples)
-        if rerolled:
+        resampled = round(self.prefix_resampling_fraction * num_samples)
+        if resampled:
             stream = REROLL_STREAM + self._stream
             generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
             shortest = module.sampling.min_new_tokens
-            beginnings = draw_beginnings(buffer, tasks, rerolled, shortest, generator)
-            beginnings = [item for item in beginnings if len(item[1]) < settings.max_new_tokens]
-            if beginnings:
-                programs += self.scorer.reroll(trainer, module, beginnings, settings, stream)
-                num_samples -= rerolled
+            prefixes = draw_prefixes(buffer, tasks, resampled, shortest, generator)
+            prefixes = [item for item in prefixes if len(item[1]) < settings.max_new_tokens]
+            if prefixes:
+                programs += self.scorer.resample_suffixes(trainer, module, prefixes, settings, stream)
+                num_samples -= resampled
         if num_samples:
             numbers = self._numbers(trainer, module, num_samples)
             programs += self.scorer.sample(trainer, module, numbers, settings, self._stream)

@@ -141,26 +141,26 @@ class SampleScorer:
             samples = module.sample(self.prompts, num_samples, settings, stream=stream)
         return self.submit(samples)
 
-    def reroll(
+    def resample_suffixes(
         self,
         trainer: Trainer,
         module: GFlowNetModule,
-        beginnings: Sequence[tuple[int, tuple[int, ...]]],
+        prefixes: Sequence[tuple[int, tuple[int, ...]]],
         settings: SamplingSettings,
         stream: int,
     ) -> list[PendingProgram]:
-        """Has the ends of given programs written anew and hands the programs to the workers.
+        """Samples new suffixes for given prefixes and hands the programs to the workers.
 
         Args:
             trainer: For its precision.
             module: Whose policy writes them.
-            beginnings: Task index and first tokens of each program.
+            prefixes: Task index and first tokens of each program.
             settings: Temperature, exploration and length.
             stream: Number of the random stream.
         """
-        tasks, prefixes = zip(*beginnings, strict=True)
+        tasks, tokens = zip(*prefixes, strict=True)
         with torch.no_grad(), trainer.precision_plugin.forward_context():
-            samples = module.reroll(self.prompts, tasks, prefixes, settings, stream=stream)
+            samples = module.resample_suffixes(self.prompts, tasks, tokens, settings, stream=stream)
         return self.submit(samples)
 
     def submit(self, samples: SampledPrograms) -> list[PendingProgram]:

@@ -54,7 +54,7 @@ class TrainingMetrics(Callback):
         every_n_steps: Training steps between rounds of fresh programs; 0 is never.
         num_programs: Fresh programs per task, round and rank.
         top: Structures whose mass is logged.
-        prefix_lengths: Tokens of the beginnings that are compared.
+        prefix_lengths: Tokens of the prefixes that are compared.
 
     Raises:
         ValueError: If a number is out of range.

@@ -17,7 +17,7 @@ _MULTIPLIER = 6364136223846793005
 def prefix_codes(
     program_ids: Int[Tensor, "batch time"], program_mask: Bool[Tensor, "batch time"], length: int
 ) -> Int[Tensor, " batch"]:
-    """A number for the first tokens of each program, equal for equal beginnings.
+    """A number for the first tokens of each program, equal for equal prefixes.
 
     Args:
         program_ids: Right-padded.
@@ -35,11 +35,11 @@ def prefix_codes(
 class PrefixCollapse(Metric):
     """Probability that two programs of a task, drawn at random, begin with the same tokens, by prefix length.
 
-    Σ n (n − 1) / N (N − 1) over the distinct beginnings, which has no bias whatever the number of programs
+    Σ n (n − 1) / N (N − 1) over the distinct prefixes, which has no bias whatever the number of programs
     (Simpson 1949); 1 if all programs begin alike. Averaged over tasks.
 
     Args:
-        lengths: Tokens of a beginning, in rising order, each at least 1.
+        lengths: Tokens of a prefix, in rising order, each at least 1.
 
     Raises:
         ValueError: If there is no length, or one is less than 1.

@@ -4,9 +4,9 @@ from synthstats_lightning.policy.loading import ModelSettings, load_policy, reso
 from synthstats_lightning.policy.lora import LoraSettings
 from synthstats_lightning.policy.multi_turn import Environment, Episode, sample_episodes
 from synthstats_lightning.policy.policy import Policy
-from synthstats_lightning.policy.reroll import reroll_programs
 from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed, on_policy
 from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
+from synthstats_lightning.policy.suffixes import resample_suffixes
 from synthstats_lightning.programs.answers import Thoughts
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "copy_adapter",
     "load_policy",
     "on_policy",
-    "reroll_programs",
+    "resample_suffixes",
     "resolve",
     "sample_episodes",
 ]

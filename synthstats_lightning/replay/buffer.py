@@ -32,11 +32,11 @@ class ReplayBuffer:
     them. GFlowNet objectives are off-policy: all sources train towards the same target.
 
     Multiplicity. With `"text"` every text of a program has the program's whole reward, so that a program
-    that can be spelled in many ways gets the mass of all its spellings, and log Z sums over texts. With
+    that can be written in many ways gets the mass of all its texts, and log Z sums over texts. With
     `"program"` a text's reward is divided by the number of stored texts of the same canonical form, so that
-    a program's mass is its reward however it is spelled, and log Z estimates the sum over programs. The
-    number grows during a run: the target moves until the common spellings have been seen, then settles;
-    spellings that never were sampled, or made room, do not count, and programs without a canonical form
+    a program's mass is its reward however it is written, and log Z estimates the sum over programs. The
+    number grows during a run: the target moves until the common texts have been seen, then settles;
+    texts that never were sampled, or made room, do not count, and programs without a canonical form
     (they failed) share nothing. Priorities ignore the division.
 
     Args:
@@ -54,7 +54,7 @@ class ReplayBuffer:
         multiplicity: Whether texts (`"text"`) or programs (`"program"`) are what rewards belong to.
 
     Raises:
-        ValueError: If an argument is out of its range, or rewards are to be shared among spellings that
+        ValueError: If an argument is out of its range, or rewards are to be shared among texts that
             `deduplicate` does not keep.
         ImportError: If `min_edit_distance` is asked for without rapidfuzz.
     """
@@ -95,8 +95,8 @@ class ReplayBuffer:
                 raise ValueError(f"{name} must be 'text' or 'program', got {option!r}")
         if deduplicate == multiplicity == "program":
             raise ValueError(
-                "multiplicity='program' shares rewards among spellings, of which deduplicate='program' keeps"
-                " one: choose one of the two"
+                "multiplicity='program' shares rewards among a program's texts, of which"
+                " deduplicate='program' keeps one: choose one of the two"
             )
         self.capacity = capacity
         self.replay_fraction = replay_fraction
@@ -260,13 +260,13 @@ class ReplayBuffer:
         priorities = rank_priorities(entries.log_reward[rows], entries.task[rows], self.priority)
         return entries.get(rows[Categorical(priorities).draw(generator.random(number))].tolist())
 
-    def log_spellings(self, task_index: int, canonical: str) -> float:
+    def log_num_texts(self, task_index: int, canonical: str) -> float:
         """Log of the number of stored texts of a program, 0 if rewards belong to texts or none is stored."""
         if self.multiplicity == "text" or not canonical:
             return 0.0
-        return math.log(max(1, self._spellings[task_index, canonical]))
+        return math.log(max(1, self._num_texts[task_index, canonical]))
 
-    def retemper(
+    def update_rewards(
         self,
         blend: Callable[
             [Float[np.ndarray, "entries parts"], Float[np.ndarray, " entries"]], Float[np.ndarray, " entries"]
@@ -341,7 +341,7 @@ class ReplayBuffer:
     def _index(self) -> None:
         entries = self._entries
         self._rows = {key: row for row, key in enumerate(entries.keys)}
-        self._spellings: Counter[Form] = Counter()
+        self._num_texts: Counter[Form] = Counter()
         self._forms_row: dict[Form, int] = {}
         self._near = NearCopies(self.min_edit_distance) if self.min_edit_distance > 0 else None
         self._ranking = RewardRanking()
@@ -357,7 +357,7 @@ class ReplayBuffer:
         self._rows[key] = row
         self._stored_of[key[0]] += 1
         if canonical:
-            self._spellings[key[0], canonical] += 1
+            self._num_texts[key[0], canonical] += 1
             self._forms_row[key[0], canonical] = row
         if self._near is not None:
             self._near.put(row, key)
@@ -368,11 +368,11 @@ class ReplayBuffer:
         del self._rows[key]
         self._stored_of[key[0]] -= 1
         if canonical:
-            self._spellings[key[0], canonical] -= 1
+            self._num_texts[key[0], canonical] -= 1
             if self._forms_row.get((key[0], canonical)) == row:
                 del self._forms_row[key[0], canonical]
-            if not self._spellings[key[0], canonical]:
-                del self._spellings[key[0], canonical]
+            if not self._num_texts[key[0], canonical]:
+                del self._num_texts[key[0], canonical]
         if self._near is not None:
             self._near.remove(row, key)
 
@@ -491,5 +491,5 @@ class ReplayBuffer:
         return weighted
 
     def _shared(self, item: Trajectory) -> Trajectory:
-        shared = item.log_reward - self.log_spellings(item.task_index, item.canonical)
+        shared = item.log_reward - self.log_num_texts(item.task_index, item.canonical)
         return item._replace(log_reward=shared)

@@ -45,7 +45,7 @@ def parts(folder):
         warmup_programs=16,
         synchronous=True,
         num_workers=1,
-        reroll_fraction=0.5,
+        prefix_resampling_fraction=0.5,
         sampling=SamplingSettings(100, temperature=0.8, temperature_high=1.4, epsilon=0.001),
         anneal_steps=8,
     )

@@ -28,19 +28,19 @@ def test_exploration_overlay():
     assert scoring.reward == Reward(1.0, 1.0, -5.0, -8.0, format_weight=2.0)
     assert scoring.reward_schedule == RewardSchedule(beta=Ramp(0.25, 200, "geometric"))
     assert scoring.sampling == SamplingSettings(160, epsilon=0.002, temperature_high=1.6)
-    assert scoring.reroll_fraction == 0.2
+    assert scoring.prefix_resampling_fraction == 0.2
     assert metrics.prefixes.lengths == (8, 32, 64)
 
 
 def test_replay_overlays(monkeypatch):
     monkeypatch.chdir(ROOT)
     made = {}
-    for name in ("mixed", "shared_spellings", "demonstrations"):
+    for name in ("mixed", "shared_rewards", "demonstrations"):
         made[name] = built(
             ReplayDataModule, yaml.safe_load((ROOT / f"configs/replay/{name}.yaml").read_text())["data"]
         )
     buffer = made["mixed"].buffer
     assert (buffer.replay_fraction, buffer.structure_fraction, buffer.uniform_fraction) == (0.3, 0.2, 0.1)
     assert (buffer.capacity_per_task, buffer.deduplicate) == (10_000, "program")
-    assert made["shared_spellings"].buffer.multiplicity == "program"
+    assert made["shared_rewards"].buffer.multiplicity == "program"
     assert [item.task for item in made["demonstrations"].demonstrations] == ["dugongs", "dugongs"]

@@ -1,4 +1,4 @@
-"""What the objective sees of a program at present: tempered, and shared among spellings."""
+"""What the objective sees of a program at present: tempered, and shared among the texts of one program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def buffer():
     return made
 
 
-def test_records_follow_the_schedule_and_share_among_spellings(buffer, monkeypatch):
+def test_records_follow_the_schedule_and_share_among_texts(buffer, monkeypatch):
     scoring = ProgramScoring(
         reward=FINAL, reward_schedule=RewardSchedule(beta=Ramp(0.5, 10)), buffer=buffer, tasks=[]
     )
@@ -47,7 +47,7 @@ def test_records_follow_the_schedule_and_share_among_spellings(buffer, monkeypat
     assert scoring.record(program).log_reward == 4.0
     for step, beta in ((0, 0.5), (5, 0.75), (10, 1.0), (99, 1.0)):
         trainer.global_step = step
-        scoring._retemper(trainer)
+        scoring._update_rewards(trainer)
         assert scoring.record(program).log_reward == pytest.approx(4.0 * beta)
         assert [item.log_reward for item in buffer.trajectories] == pytest.approx([4.0 * beta] * 3)
     scoring._sharing = buffer
@@ -63,7 +63,7 @@ def test_whether_rewards_are_shared_is_the_buffers_to_say(multiplicity, shared):
 
 
 def test_wrong_settings_are_named():
-    with pytest.raises(ValueError, match=r"reroll_fraction must be from 0 to 1, got 1\.5"):
-        ProgramScoring(reroll_fraction=1.5)
+    with pytest.raises(ValueError, match=r"prefix_resampling_fraction must be from 0 to 1, got 1\.5"):
+        ProgramScoring(prefix_resampling_fraction=1.5)
     with pytest.raises(ValueError, match="beta must be above 0, got -1"):
         ProgramScoring(reward_schedule=RewardSchedule(beta=Ramp(-1.0, 5)))

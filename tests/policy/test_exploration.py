@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from synthstats_lightning.policy import Policy, SamplingSettings, annealed, on_policy, reroll_programs
+from synthstats_lightning.policy import Policy, SamplingSettings, annealed, on_policy, resample_suffixes
 from synthstats_lightning.policy.sampling import behaviour_probabilities, row_temperatures
 from tests.policy.test_sampling import PROMPTS, stop_often
 
@@ -67,9 +67,9 @@ def test_rewritten_ends_keep_their_beginnings_and_their_log_probs_are_the_policy
     settings = SamplingSettings(max_new_tokens=12)
     prefixes = [(10, 11, 12), (50,), (10, 11, 12), (7, 8, 9, 10, 11, 12, 13, 14, 15)]
     index = [0, 1, 1, 0]
-    made = reroll_programs(policy, PROMPTS, index, prefixes, settings, seed=3)
-    again = reroll_programs(policy, PROMPTS, index, prefixes, settings, seed=3)
-    other = reroll_programs(policy, PROMPTS, index, prefixes, settings, seed=4)
+    made = resample_suffixes(policy, PROMPTS, index, prefixes, settings, seed=3)
+    again = resample_suffixes(policy, PROMPTS, index, prefixes, settings, seed=3)
+    other = resample_suffixes(policy, PROMPTS, index, prefixes, settings, seed=4)
     assert torch.equal(made.program_ids, again.program_ids)
     assert made.program_ids.shape != other.program_ids.shape or not made.program_ids.equal(other.program_ids)
     assert made.prompt_index.tolist() == index
@@ -93,7 +93,7 @@ def test_ends_are_drawn_as_the_policy_would(policy: Policy) -> None:
     """The first new token against the policy's own probabilities."""
     settings = SamplingSettings(max_new_tokens=3)
     prefix = (10, 11)
-    made = reroll_programs(policy, PROMPTS, [0] * 3000, [prefix] * 3000, settings, seed=0)
+    made = resample_suffixes(policy, PROMPTS, [0] * 3000, [prefix] * 3000, settings, seed=0)
     with torch.no_grad(), policy.evaluating():
         whole = torch.tensor([[*PROMPTS[0], *prefix]])
         logits = policy.language_model(input_ids=whole).logits[0, -1]
@@ -109,11 +109,11 @@ def test_beginnings_of_very_different_lengths_fit_the_positions_that_the_model_k
     settings = SamplingSettings(max_new_tokens=limit)
     policy.stop_token_ids = tuple(range(config.vocab_size // 2))
     prefixes = [(config.vocab_size - 1,), (config.vocab_size - 1,) * (limit - 1)]
-    made = reroll_programs(policy, PROMPTS, [0, 0], prefixes, settings, seed=0)
+    made = resample_suffixes(policy, PROMPTS, [0, 0], prefixes, settings, seed=0)
     assert int(made.program_mask.sum(1).max()) == limit
 
 
 @pytest.mark.parametrize("prefix", [(), (7,), tuple(range(20))])
 def test_beginnings_of_wrong_length_are_refused(policy: Policy, prefix: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="a prefix must have at least 2 and fewer than 12 tokens"):
-        reroll_programs(policy, PROMPTS, [0], [prefix], SamplingSettings(12, min_new_tokens=2), seed=0)
+        resample_suffixes(policy, PROMPTS, [0], [prefix], SamplingSettings(12, min_new_tokens=2), seed=0)

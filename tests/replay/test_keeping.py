@@ -1,4 +1,4 @@
-"""What the buffer keeps: capacities, pins, all duplicates, spellings, temperatures; and its state."""
+"""What the buffer keeps: capacities, pins, duplicates, texts of a program, temperatures; and its state."""
 
 import math
 import sys
@@ -49,7 +49,7 @@ def test_pinned_programs_never_make_room():
     assert rewards(buffer) == [-50.0, 5.0]
 
 
-def test_of_one_canonical_form_the_better_spelling_is_kept():
+def test_of_one_canonical_form_the_better_text_is_kept():
     buffer = made(deduplicate="program")
     assert buffer.add(item(0, 1.0, canonical="aa"))
     assert not buffer.add(item(1, 3.0, canonical="aa"))
@@ -105,7 +105,7 @@ def test_edit_distance_without_rapidfuzz_says_what_to_install(monkeypatch):
         made(min_edit_distance=0.1)
 
 
-def test_a_reward_is_shared_among_the_spellings_that_are_stored():
+def test_a_reward_is_shared_among_the_texts_that_are_stored():
     buffer = made(multiplicity="program", capacity=4, recent=4, replay_fraction=0.5)
     for number in range(3):
         buffer.add(item(number, 2.0, canonical="aa", structure="s"))
@@ -114,21 +114,21 @@ def test_a_reward_is_shared_among_the_spellings_that_are_stored():
         expected = 2.0 - math.log(3) if drawn.canonical == "aa" else 1.0
         assert drawn.log_reward == pytest.approx(expected)
     # over the texts of a program the shares add up to its reward
-    total = sum(math.exp(2.0 - buffer.log_spellings(0, "aa")) for _ in range(3))
+    total = sum(math.exp(2.0 - buffer.log_num_texts(0, "aa")) for _ in range(3))
     assert total == pytest.approx(math.exp(2.0))
     buffer.add(item(8, 5.0, canonical="cc"))  # bb makes room
-    buffer.add(item(9, 6.0, canonical="dd"))  # one spelling of aa makes room
-    assert buffer.log_spellings(0, "aa") == pytest.approx(math.log(2))
-    assert buffer.log_spellings(0, "bb") == buffer.log_spellings(0, "") == 0.0
-    assert made().log_spellings(0, "aa") == 0.0
+    buffer.add(item(9, 6.0, canonical="dd"))  # one text of aa makes room
+    assert buffer.log_num_texts(0, "aa") == pytest.approx(math.log(2))
+    assert buffer.log_num_texts(0, "bb") == buffer.log_num_texts(0, "") == 0.0
+    assert made().log_num_texts(0, "aa") == 0.0
 
 
-def test_retempering_blends_every_reward_anew_and_ranks_by_it():
+def test_update_rewards_blends_every_reward_anew_and_ranks_by_it():
     buffer = made(replay_fraction=0.5, priority=60.0)
     for number in range(6):
         buffer.add(item(number, float(number), parts=(float(number), -(float(number) ** 2))))
     buffer.sample(4, np.random.default_rng(0))
-    buffer.retemper(lambda parts, reference: 0.5 * parts[:, 0] + parts[:, 1] + reference)
+    buffer.update_rewards(lambda parts, reference: 0.5 * parts[:, 0] + parts[:, 1] + reference)
     expected = {number: 0.5 * number - number**2 - 1.0 for number in range(6)}
     assert {entry.program_ids[0]: entry.log_reward for entry in buffer.trajectories} == expected
     drawn = buffer.sample(500, np.random.default_rng(0))

@@ -44,7 +44,7 @@ def configuration(folder: Path, steps: int, devices: int, real: bool) -> Path:
         "reward_schedule": {"beta": {"start": 0.25, "steps": 2 * steps // 3}},
         "sampling": {"temperature": 1.3, "max_new_tokens": 80},
         "anneal_steps": steps,
-        "reroll_fraction": 0.34,
+        "prefix_resampling_fraction": 0.34,
     }
     if not real:
         scoring["executor"] = FAKE

@@ -47,7 +47,7 @@ class EpisodeScoring(ProgramScoring):
         reward: See `ProgramScoring`; its `score` must be `"heldout_lpd"`, which it is by default.
         transcripts: Whether episodes are written to files.
         **settings: The other arguments of `ProgramScoring`; `sampling.max_new_tokens` limits a turn, numbers
-            of programs are numbers of episodes, and `reroll_fraction` must be 0.
+            of programs are numbers of episodes, and `prefix_resampling_fraction` must be 0.
 
     Raises:
         ValueError: If the reward is of another score, programs are to be rewritten, or a number is out of
@@ -64,8 +64,10 @@ class EpisodeScoring(ProgramScoring):
                 " condition"
             )
         super().__init__(reward=reward, **settings)
-        if self.reroll_fraction:
-            raise ValueError(f"reroll_fraction must be 0 for episodes, got {self.reroll_fraction}")
+        if self.prefix_resampling_fraction:
+            raise ValueError(
+                f"prefix_resampling_fraction must be 0 for episodes, got {self.prefix_resampling_fraction}"
+            )
         self.transcripts = transcripts
         self._files: TranscriptFiles | None = None
         self._documents: list[dict[str, Any]] = []

@@ -122,8 +122,8 @@ def test_validation_samples_episodes(run, tmp_path):
 def test_what_does_not_go_with_episodes(tmp_path):
     with pytest.raises(ValueError, match=r"reward.score must be 'heldout_lpd' for episodes, got 'elpd'"):
         EpisodeScoring(reward=Reward(score="elpd"))
-    with pytest.raises(ValueError, match=r"reroll_fraction must be 0 for episodes, got 0.5"):
-        EpisodeScoring(reroll_fraction=0.5)
+    with pytest.raises(ValueError, match=r"prefix_resampling_fraction must be 0 for episodes, got 0.5"):
+        EpisodeScoring(prefix_resampling_fraction=0.5)
     with pytest.raises(ValueError, match="ModifiedSubTrajectoryBalance needs forced_stop, stop_log_probs"):
         fit(tmp_path, ModifiedSubTrajectoryBalance())
     with pytest.raises(ValueError, match="tasks must all be of several turns, or none"):

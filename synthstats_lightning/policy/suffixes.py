@@ -1,4 +1,4 @@
-"""Writing the ends of given programs anew."""
+"""Prefix resampling: new suffixes for given programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @torch.no_grad()
-def reroll_programs(
+def resample_suffixes(
     policy: Policy,
     prompts: Sequence[Sequence[int]],
     prompt_index: Sequence[int],
