@@ -27,8 +27,8 @@ from figures_file import figures_file
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from exact_programs import train_on_grammar
-from exact_tokens import train_on_tokens
+from learning_parts.exact_programs import train_on_grammar
+from learning_parts.exact_tokens import train_on_tokens
 from rich.console import Console
 from rich.table import Table
 

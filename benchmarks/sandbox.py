@@ -27,20 +27,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from rich.console import Console
 from rich.table import Table
-from sandbox_canaries import Canaries
-from sandbox_corpus import CorpusRunner, read_cases
-from sandbox_forge import FORGED
-from sandbox_machines import OUTER, become, imitate, ordinary_user, remove_user
-from sandbox_mixed import mixed_run
-from sandbox_mutations import MUTATIONS, make_setuid, remove_setuid, run_mutation
-from sandbox_reading import passes_reading
-from sandbox_timing import child_megabytes, milliseconds, throughput
+from sandbox_parts.sandbox_canaries import Canaries
+from sandbox_parts.sandbox_corpus import CorpusRunner, read_cases
+from sandbox_parts.sandbox_forge import FORGED
+from sandbox_parts.sandbox_machines import OUTER, become, imitate, ordinary_user, remove_user
+from sandbox_parts.sandbox_mixed import mixed_run
+from sandbox_parts.sandbox_mutations import MUTATIONS, make_setuid, remove_setuid, run_mutation
+from sandbox_parts.sandbox_reading import passes_reading
+from sandbox_parts.sandbox_timing import child_megabytes, milliseconds, throughput
 
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
 from synthstats_lightning.scoring.process.client import ScoringClient
 
 LIMITS = SandboxLimits(cpu_seconds=2, wall_seconds=3.0)
-OWN_CASES = Path(__file__).with_name("sandbox_cases.json")
+OWN_CASES = Path(__file__).parent / "sandbox_parts" / "sandbox_cases.json"
 SUMMARIES = {"ok-az-summary"}
 """Honest programs that need not be accepted in level strict."""
 TARGETS = {

@@ -27,9 +27,9 @@ from figures_file import figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from sandbox_canaries import Canaries, kernel_objects
-from sandbox_corpus import TASK, Case, CorpusRunner, read_cases
-from sandbox_forge import ATTACKS, NODES, graph
+from sandbox_parts.sandbox_canaries import Canaries, kernel_objects
+from sandbox_parts.sandbox_corpus import TASK, Case, CorpusRunner, read_cases
+from sandbox_parts.sandbox_forge import ATTACKS, NODES, graph
 
 from synthstats_lightning.programs import canonicalise, parse_graph
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
@@ -260,7 +260,7 @@ def main() -> None:
         run_coverage(receive, options.seconds)
         return
     cases = [case for case in read_cases(Path(options.corpus)) if case["effect"]["kind"] != "dos"]
-    cases += read_cases(Path(__file__).with_name("sandbox_cases.json"))
+    cases += read_cases(Path(__file__).parent / "sandbox_parts" / "sandbox_cases.json")
     fuzzers: dict[str, Callable[[], tuple[Counter[str], list[str]]]] = {
         "graph": lambda: run_direct(fuzz_graph, options.seconds, options.seed),
         "result": lambda: run_direct(fuzz_result, options.seconds, options.seed),

@@ -29,7 +29,7 @@ from figures_file import figures_file
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
-from scoring_programs import PROGRAMS, WARM_UP
+from scoring_parts.scoring_programs import PROGRAMS, WARM_UP
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule
 from synthstats_lightning.__about__ import __version__

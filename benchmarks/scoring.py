@@ -38,8 +38,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from rich.console import Console
 from rich.table import Table
-from scoring_programs import PROGRAMS, WARM_UP
-from scoring_structures import programs as many_programs
+from scoring_parts.scoring_programs import PROGRAMS, WARM_UP
+from scoring_parts.scoring_structures import programs as many_programs
 
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs import canonicalise, parse_graph
@@ -74,11 +74,11 @@ def evidence_sd(sandbox: Sandbox, source: str, task: Task, seeds: int) -> float:
 
 def reference(sampler: str, source: str, task: Task, options: dict[str, Any]) -> dict[str, Any]:
     """A program's result from PyMC or nutpie, in a new process with empty caches."""
-    return in_new_process("scoring_reference.py", {"sampler": sampler, "source": source, **options}, task)
+    return in_new_process("scoring_reference", {"sampler": sampler, "source": source, **options}, task)
 
 
 def in_new_process(name: str, job: dict[str, Any], task: Task) -> dict[str, Any]:
-    """What a script of this folder answers to a job, with empty compilation caches."""
+    """What a script of `scoring_parts` answers to a job, with empty compilation caches."""
     job = {**job, "columns": {name: values.tolist() for name, values in task.data.items()}}
     with tempfile.TemporaryDirectory() as cache:
         environment = {
@@ -87,9 +87,9 @@ def in_new_process(name: str, job: dict[str, Any], task: Task) -> dict[str, Any]
             "NUMBA_CACHE_DIR": f"{cache}/numba",
             "OMP_NUM_THREADS": "1",
         }
-        script = Path(__file__).with_name(name)
         done = subprocess.run(
-            [sys.executable, str(script)],
+            [sys.executable, "-m", f"scoring_parts.{name}"],
+            cwd=Path(__file__).parent,
             input=json.dumps(job),
             env=environment,
             capture_output=True,
@@ -161,7 +161,7 @@ def measure_throughput(count: int, sample: int, task: Task) -> dict[str, float]:
     together = seconds_per_program(sources, task, 2)
     print(f"ours: {together:.4f} s per program with two workers", flush=True)
     chosen = random.Random(1).sample(distinct, min(sample, len(distinct)))
-    found = in_new_process("scoring_reused.py", {"sources": [WARM_UP, *chosen], **COLD}, task)
+    found = in_new_process("scoring_reused", {"sources": [WARM_UP, *chosen], **COLD}, task)
     compiling, rest = statistics.fmean(found["compile"]), statistics.fmean(found["rest"])
     nutpie = rest + compiling * len(distinct) / len(sources)
     print(

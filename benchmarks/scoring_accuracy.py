@@ -26,9 +26,9 @@ from figures_file import figures_file
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from accuracy_cases import CASES, Case
 from rich.console import Console
 from rich.table import Table
+from scoring_parts.accuracy_cases import CASES, Case
 
 from synthstats_lightning.programs import canonicalise, parse_graph
 from synthstats_lightning.sandbox import Sandbox
@@ -37,7 +37,7 @@ from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.tasks import Task
 
-LONG_RUNS = Path(__file__).with_name("accuracy_long_runs.json")
+LONG_RUNS = Path(__file__).parent / "scoring_parts" / "accuracy_long_runs.json"
 LARGE = 10
 """Programs of so many parameters may vary more."""
 TARGETS = {

@@ -27,7 +27,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from audit_hacks import (
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from scoring_parts.audit_hacks import (
     COPIES,
     COUNTS,
     HONEST_COUNTS,
@@ -39,10 +42,7 @@ from audit_hacks import (
     own_columns,
     read_cases,
 )
-from audit_programs import COVARIATES, HONEST, SERIES, Honest
-from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
+from scoring_parts.audit_programs import COVARIATES, HONEST, SERIES, Honest
 
 from synthstats_lightning.programs import DataSchema, ProgramFailure, parse_graph
 from synthstats_lightning.sandbox import Sandbox

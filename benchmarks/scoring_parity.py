@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of distributions (default: all)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    import parity_reference
+    from scoring_parts import parity_reference
 
     if arguments.reference is None:
         names, version = parity_reference.documented(), parity_reference.pm.__version__

@@ -37,7 +37,10 @@ from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Task
 
-PROGRAMS = Path(__file__).parent / "real_programs"
+FOLDER = Path(__file__).parent / "real_programs"
+PROGRAMS = {
+    path.stem: path for kind in ("notebooks", "textbook") for path in sorted((FOLDER / kind).glob("*.py"))
+}
 HEADER = re.compile(r'"""Data: (\w+)\. Response: (\w+)\."""')
 WANTED = 38
 """Programs that must score."""
@@ -60,7 +63,7 @@ class Result(NamedTuple):
 
 def read_task(data: str, response: str) -> Task:
     """A task from a CSV beside the programs: columns of whole numbers are integers."""
-    table = np.genfromtxt(PROGRAMS / "data" / f"{data}.csv", delimiter=",", names=True, dtype=None)
+    table = np.genfromtxt(FOLDER / "data" / f"{data}.csv", delimiter=",", names=True, dtype=None)
     columns = {name: table[name] for name in table.dtype.names}
     return Task(data, f"The {data} data.", columns, response)
 
@@ -112,7 +115,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", help="names of programs")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    paths = sorted(PROGRAMS.glob("*.py"))
+    paths = [PROGRAMS[name] for name in sorted(PROGRAMS)]
     if arguments.only:
         unknown = set(arguments.only) - {path.stem for path in paths}
         if unknown:

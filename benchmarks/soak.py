@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 import torch
 from figures_file import figures_file
+from learning_parts.soak_faults import WASTERS, HostilePrograms, WorkerKiller
+from learning_parts.soak_watch import MemoryWatch, descendants, open_descriptors, scratch_files
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from rich.console import Console
 from rich.table import Table
-from sandbox_canaries import Canaries, kernel_objects
-from sandbox_corpus import read_cases
-from soak_faults import WASTERS, HostilePrograms, WorkerKiller
-from soak_watch import MemoryWatch, descendants, open_descriptors, scratch_files
+from sandbox_parts.sandbox_canaries import Canaries, kernel_objects
+from sandbox_parts.sandbox_corpus import read_cases
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule, Reward
 from synthstats_lightning.callbacks import TrainingMetrics
@@ -40,7 +40,7 @@ from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, newest_checkpoint
 from synthstats_lightning.sandbox import SandboxLimits
 
-CASES = Path(__file__).resolve().parent / "sandbox_cases.json"
+CASES = Path(__file__).resolve().parent / "sandbox_parts" / "sandbox_cases.json"
 LEGS = 3
 RATE, RATE_MINUTES = 1e-3, 1e-3
 """Largest learning rate, and rate times minutes: a long run learns slowly, so that it learns to its end."""

@@ -24,10 +24,10 @@ from typing import Any
 
 import torch
 from figures_file import figures_file
+from learning_parts.throughput_models import SHAPES
+from learning_parts.throughput_step import PARTS, TASKS, OurRun
 from rich.console import Console
 from rich.table import Table
-from throughput_models import SHAPES
-from throughput_step import PARTS, TASKS, OurRun
 
 from synthstats_lightning.policy import ModelSettings
 
@@ -46,7 +46,7 @@ def alternate(arguments: argparse.Namespace) -> tuple[OurRun, list[dict[str, flo
     ours = OurRun(*work, settings)
     trl: Any = None
     if not arguments.without_trl:
-        from throughput_trl import TrlRun
+        from learning_parts.throughput_trl import TrlRun
 
         trl = TrlRun(*work)
         if [tuple(ids) for ids in trl.prompt_ids] != list(ours.prompt_ids.values()):
@@ -66,9 +66,9 @@ def alternate(arguments: argparse.Namespace) -> tuple[OurRun, list[dict[str, flo
 
 def memory(form: str, device: str) -> dict[str, Any]:
     """Peak of one form of the training pass, in a process that does nothing else."""
-    script = Path(__file__).with_name("throughput_memory.py")
-    command = [sys.executable, str(script), form, "--model", MEMORY_MODEL, "--device", device]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    script = [sys.executable, "-m", "learning_parts.throughput_memory"]
+    command = [*script, form, "--model", MEMORY_MODEL, "--device", device]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

@@ -25,7 +25,7 @@ VALID = {"honest-by-hand", "tiny-scale", "name-code", "name-dunder"}
 """What passes: the density knows that a scale is negative, and names are replaced."""
 
 
-forge = benchmark_module("sandbox_forge")
+forge = benchmark_module("sandbox_parts.sandbox_forge")
 
 
 def receive(document: bytes) -> None:

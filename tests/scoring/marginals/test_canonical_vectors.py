@@ -17,7 +17,7 @@ MODULES = ("parity_cases_vectors", "parity_cases_multivariate")
 
 
 def _models() -> list[Any]:
-    tables = [benchmark_module(name).CASES for name in MODULES]
+    tables = [benchmark_module(f"scoring_parts.{name}").CASES for name in MODULES]
     return [
         pytest.param(case, id=f"{name}-{number}")
         for table in tables
@@ -28,7 +28,7 @@ def _models() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def reference() -> Any:
-    return benchmark_module("parity_reference")
+    return benchmark_module("scoring_parts.parity_reference")
 
 
 def _at(density: Density, value: float) -> tuple[float, torch.Tensor]:

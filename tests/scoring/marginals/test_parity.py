@@ -23,11 +23,14 @@ VECTORS = frozenset({"MvNormal", "GaussianRandomWalk", "AR", "LKJCholeskyCov"})
 @pytest.fixture(scope="module")
 def parity() -> tuple[Any, Any]:
     """The benchmark's modules: how models are recorded, and how records are compared."""
-    return benchmark_module("parity_reference"), benchmark_module("scoring_parity")
+    return benchmark_module("scoring_parts.parity_reference"), benchmark_module("scoring_parity")
 
 
 def _cases() -> list[Any]:
-    modules = [benchmark_module(path.stem) for path in sorted(BENCHMARKS.glob("parity_cases*.py"))]
+    modules = [
+        benchmark_module(f"scoring_parts.{path.stem}")
+        for path in sorted(BENCHMARKS.glob("scoring_parts/parity_cases*.py"))
+    ]
     return [
         pytest.param(
             case,
@@ -52,7 +55,7 @@ def test_equals_pymc(parity: Any, case: Any) -> None:
 def test_comparison_can_fail(parity: Any) -> None:
     """A record that is off by 1e-6 in one row, or in one slope, or NaN, is seen."""
     reference, benchmark = parity
-    case = benchmark_module("parity_cases").CASES["Moyal"][0]
+    case = benchmark_module("scoring_parts.parity_cases").CASES["Moyal"][0]
     record = reference.record(case)
     assert max(benchmark.check(record, reference.COVARIATES)) < 1e-12
     for key, changed in (("rows", 1e-6), ("gradient", 1e-6), ("rows", np.nan)):
@@ -71,7 +74,7 @@ def test_prior_draws_and_responses_are_possible(parity: Any, name: str) -> None:
     from synthstats_lightning.programs.validation import parse_graph
     from synthstats_lightning.scoring.marginals.density import build_density
 
-    modules = [benchmark_module(f"parity_cases{end}") for end in ("", "_composites")]
+    modules = [benchmark_module(f"scoring_parts.parity_cases{end}") for end in ("", "_composites")]
     for case in next(module.CASES[name] for module in modules if name in module.CASES):
         graph = parse_graph(reference.graph_document(case), reference.schema_of(case))
         density = build_density(graph, reference.COVARIATES, case.response)

@@ -111,8 +111,9 @@ class RandomModel:
     "seed", [pytest.param(s, marks=[pytest.mark.slow] if s >= 10 else []) for s in range(80)]
 )
 def test_random_models(seed: int) -> None:
-    cases = benchmark_module("parity_cases")
-    reference, benchmark = (benchmark_module(name) for name in ("parity_reference", "scoring_parity"))
+    cases = benchmark_module("scoring_parts.parity_cases")
+    reference = benchmark_module("scoring_parts.parity_reference")
+    benchmark = benchmark_module("scoring_parity")
     kinds = [
         (cases.REAL, REAL_LINE),
         (cases.POSITIVE, HALF_LINE),

@@ -12,8 +12,8 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from parity_cases import COUNTS, GROUP, REAL, ROWS, Case, X, linear, positive, real, unit
 from scipy import stats
+from scoring_parts.parity_cases import COUNTS, GROUP, REAL, ROWS, Case, X, linear, positive, real, unit
 
 POINTS = X[:, None]
 PLACES = np.column_stack([X, GROUP.astype(float)])

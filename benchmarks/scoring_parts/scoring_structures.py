@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from scoring_programs import PROGRAMS
+from scoring_parts.scoring_programs import PROGRAMS
 
 MORE = {
     "exponential_noise": """

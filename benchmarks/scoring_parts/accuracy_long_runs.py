@@ -5,7 +5,7 @@ Pareto k above 0.3 are refitted without the row: at the usual 0.7 twenty thousan
 to half a nat (surgical). The centred eight schools share the run of the non-centred ones, which
 is the same model and has no funnel.
 
-Usage: `python benchmarks/accuracy_long_runs.py` (about ten minutes).
+Usage: `cd benchmarks; python -m scoring_parts.accuracy_long_runs` (about ten minutes).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from accuracy_cases import CASES, SURGICAL_LOGIT_NORMAL, Case
+from scoring_parts.accuracy_cases import CASES, SURGICAL_LOGIT_NORMAL, Case
 
 LONG = {"draws": 5000, "tune": 2000, "chains": 4, "target_accept": 0.95, "refit": True, "refit_k": 0.3}
 SAME = {"schools_centred": "schools_non_centred"}
@@ -40,11 +40,11 @@ def long_run(name: str, case: Case) -> dict[str, Any]:
         "columns": {key: values.tolist() for key, values in case.data.items()},
         **LONG,
     }
-    script = Path(__file__).with_name("scoring_reference.py")
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={cache}", "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
-            [sys.executable, str(script)],
+            [sys.executable, "-m", "scoring_parts.scoring_reference"],
+            cwd=Path(__file__).parents[1],
             input=json.dumps(job),
             env=environment,
             capture_output=True,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from parity_cases import GROUP, REAL, ROWS, Case, X, linear, positive, real
 from scipy.special import betaln
+from scoring_parts.parity_cases import GROUP, REAL, ROWS, Case, X, linear, positive, real
 
 DISTANCE = np.subtract.outer(X, X)
 SHARES = np.array([2, 0, 1, 3, 0, 1, 1, 0, 1])

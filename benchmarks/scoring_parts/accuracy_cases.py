@@ -8,10 +8,10 @@ from pathlib import Path
 
 import accuracy_quadrature as quadrature
 import numpy as np
-from accuracy_quadrature import Evidence
 from numpy.typing import NDArray
+from scoring_parts.accuracy_quadrature import Evidence
 
-DATA = Path(__file__).parent / "real_programs" / "data"
+DATA = Path(__file__).parents[1] / "real_programs" / "data"
 
 # fmt: off
 SCHOOLS = {

@@ -6,9 +6,9 @@ import random
 import threading
 from typing import Any
 
-from sandbox_canaries import Canaries, kernel_objects
-from sandbox_corpus import TASK, Case
-from sandbox_timing import open_descriptors
+from sandbox_parts.sandbox_canaries import Canaries, kernel_objects
+from sandbox_parts.sandbox_corpus import TASK, Case
+from sandbox_parts.sandbox_timing import open_descriptors
 
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from parity_cases import (
+from scoring_parts.parity_cases import (
     CENSORED,
     COUNTS,
     FROM_ONE,

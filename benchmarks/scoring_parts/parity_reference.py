@@ -1,7 +1,7 @@
 """PyMC's side of a parity check: model graphs, and what PyMC itself makes of the same models.
 
 Torch-free, so that it runs in an environment with another release of PyMC than the scorer's own:
-`python benchmarks/parity_reference.py reference.json` there, and then
+`cd benchmarks; python -m scoring_parts.parity_reference reference.json` there, and then
 `python benchmarks/scoring_parity.py --reference reference.json` here.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from parity_cases import GROUP, ROWS, Case, X
+from scoring_parts.parity_cases import GROUP, ROWS, Case, X
 
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
@@ -48,7 +48,7 @@ def documented() -> list[str]:
 def all_cases() -> Iterator[tuple[str, int, Case]]:
     """Every case: distribution, number and model, from all modules `parity_cases*.py` beside this one."""
     for path in sorted(Path(__file__).parent.glob("parity_cases*.py")):
-        for name, cases in importlib.import_module(path.stem).CASES.items():
+        for name, cases in importlib.import_module(f"{__package__}.{path.stem}").CASES.items():
             for number, case in enumerate(cases):
                 yield name, number, case
 

@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from parity_cases import GROUP, REAL, ROWS, Case, X, linear, positive, real, unit
-from parity_cases_vectors import LKJ_EXCESS, SHARES, covariance, lkj_integral, small_covariance, total
 from scipy.integrate import quad
 from scipy.stats import norm
+from scoring_parts.parity_cases import GROUP, REAL, ROWS, Case, X, linear, positive, real, unit
+from scoring_parts.parity_cases_vectors import (
+    LKJ_EXCESS,
+    SHARES,
+    covariance,
+    lkj_integral,
+    small_covariance,
+    total,
+)
 
 VECTORS_6 = not pm.__version__.startswith("5.")
 LOWER = np.linalg.cholesky(np.array([[1.0, 0.3, 0.1], [0.3, 1.2, -0.2], [0.1, -0.2, 0.9]]))

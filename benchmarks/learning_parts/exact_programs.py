@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from exact_figures import modes, slope, total_variation
-from exact_grammar import TASK, grammar, scores
+from learning_parts.exact_figures import modes, slope, total_variation
+from learning_parts.exact_grammar import TASK, grammar, scores
 from torch import Tensor
 
 from synthstats_lightning import GFlowNetModule

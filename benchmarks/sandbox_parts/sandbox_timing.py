@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from sandbox_corpus import HONEST, TASK
+from sandbox_parts.sandbox_corpus import HONEST, TASK
 
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.tasks import get_task

@@ -131,8 +131,9 @@ def _mount(source: str, target: str, flags: int, data: str, kind: str = "none") 
 
 
 def command(arguments: list[str], user: int | None) -> list[str]:
-    """How a script of this folder is run in a process of its own."""
-    return [sys.executable, str(Path(__file__).with_name("sandbox.py")), "--user", str(user or 0), *arguments]
+    """How the benchmark is run in a process of its own."""
+    script = Path(__file__).parents[1] / "sandbox.py"
+    return [sys.executable, str(script), "--user", str(user or 0), *arguments]
 
 
 def become(user: int) -> None:

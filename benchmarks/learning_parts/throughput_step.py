@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from learning_parts.throughput_models import LORA, SHAPES, policy
 from lightning.pytorch import Callback, Trainer
-from throughput_models import LORA, SHAPES, policy
 
 from synthstats_lightning import GFlowNetModule, TrajectoryBalance
 from synthstats_lightning.policy import ModelSettings, SamplingSettings

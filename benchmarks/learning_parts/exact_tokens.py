@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
-from exact_figures import modes, slope, total_variation
+from learning_parts.exact_figures import modes, slope, total_variation
 from torch import Tensor
 
 from synthstats_lightning.objectives import (
@@ -19,7 +19,7 @@ from synthstats_lightning.objectives import (
     TrajectoryBalance,
 )
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the language is that of the tests
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the language is that of the tests
 from tests.objectives.language import TabularPolicy, multimodal_log_reward
 from tests.objectives.training import train
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sandbox_canaries import TOKENS, Canaries, kernel_objects
+from sandbox_parts.sandbox_canaries import TOKENS, Canaries, kernel_objects
 
 from synthstats_lightning.pool.scorer import task_message
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure

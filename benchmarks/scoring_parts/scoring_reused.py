@@ -18,7 +18,7 @@ import arviz as az  # noqa: E402
 import numpy as np  # noqa: E402
 import nutpie  # noqa: E402
 import pymc as pm  # noqa: E402
-from scoring_reference import build  # noqa: E402
+from scoring_parts.scoring_reference import build  # noqa: E402
 
 
 def score(

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import torch
-from throughput_models import LORA, language_model, tokenizer
-from throughput_step import prompts
+from learning_parts.throughput_models import LORA, language_model, tokenizer
+from learning_parts.throughput_step import prompts
 from transformers import PrinterCallback, TrainerCallback
 
 

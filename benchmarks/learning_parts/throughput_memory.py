@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 import torch
-from throughput_models import policy
+from learning_parts.throughput_models import policy
 from torch import Tensor
 
 from synthstats_lightning.policy import ModelSettings, Policy

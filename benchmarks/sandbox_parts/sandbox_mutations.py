@@ -16,8 +16,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sandbox_canaries import TOKENS, Canaries
-from sandbox_corpus import Case, CorpusRunner
+from sandbox_parts.sandbox_canaries import TOKENS, Canaries
+from sandbox_parts.sandbox_corpus import Case, CorpusRunner
 
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.programs.failure import ProgramFailure
