@@ -50,6 +50,7 @@ from synthstats_lightning.objectives import (
 )
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.scoring.prediction.heldout import held_out_rows
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
@@ -58,7 +59,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HELD_OUT = EngineSettings(heldout_fraction=1 / 3)
 GOOD, WIDER, MAX_STACKED = 3.0, 5.0, 60
 ROUND, EVERY, WARM_UP, FRESH = 48, 2, 96, 512
-TOKENS, STREAM = 160, 2**46
+TOKENS = 160
 REWARD = Reward(beta=1.0, prior_weight=1.0, floor=-5.0, log_reward_failure=-8.0)
 NEAR = Regression("huber", 5.0)
 OBJECTIVES: dict[str, Callable[[], Objective]] = {
@@ -98,7 +99,7 @@ class Collect(Callback):
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keeps records of every program."""
         scoring = next(item for item in trainer.callbacks if isinstance(item, ProgramScoring))
-        fresh = scoring.evaluate(trainer, pl_module, self.num_programs, STREAM)[0]
+        fresh = scoring.evaluate(trainer, pl_module, self.num_programs, Stream.BENCHMARKS.at())[0]
         self.found = Found([*scoring.records, *fresh], fresh)
 
 

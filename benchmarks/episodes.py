@@ -29,10 +29,10 @@ from synthstats_lightning.callbacks.episodes import EpisodeScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.objectives import TrajectoryBalance
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks.experiments import ExperimentTask
 
 ENVIRONMENTS = ("dugongs_simulator", "death_process", "peregrines_simulator")
-STREAM = 2**43
 REWARD = Reward(score="heldout_lpd", prior_weight=1.0, floor=-10.0, log_reward_failure=-14.0)
 TARGETS = {
     "log_reward_rise": "> 0",
@@ -64,7 +64,7 @@ class Measurement(EpisodeScoring):
 
     def measure(self, trainer: Trainer, module: GFlowNetModule, when: str) -> None:
         """Figures of fresh episodes of every task."""
-        programs = self.scorer.sample(trainer, module, self.fresh, module.sampling, STREAM)
+        programs = self.scorer.sample(trainer, module, self.fresh, module.sampling, Stream.BENCHMARKS.at())
         for index, task in enumerate(self.scorer.tasks):
             own = [program for program in programs if program.task_index == index]
             self.figures.setdefault(task.name, {})[when] = self.summary(own)

@@ -29,11 +29,11 @@ from synthstats_lightning import CSVTask, GFlowNetModule, ProgramScorer, Reward,
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.shares import evaluation_metrics
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Task, baseline_program, task_prompt
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAINED, UNTRAINED, INVENTED = 512, 1000, 300
-STREAM = 2**43
 
 TARGETS = {
     "seconds": "<= 600",
@@ -66,7 +66,9 @@ def measure(
 ) -> list[ProgramRecord]:
     """Fresh programs at temperature 1, scored."""
     baseline = reward.value(scorer.score(baseline_program(task), task))
-    samples = module.sample([task_prompt(task)], num_samples, SamplingSettings(max_new_tokens=160), STREAM)
+    samples = module.sample(
+        [task_prompt(task)], num_samples, SamplingSettings(max_new_tokens=160), Stream.BENCHMARKS.at()
+    )
     futures = [scorer.submit(source, task) for source in samples.sources]
     records = []
     for row, future in enumerate(futures):

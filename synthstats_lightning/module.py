@@ -44,14 +44,12 @@ from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.runtime.strategies import check_strategy
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Prompt
 
 CHECKPOINT_FORMAT = 1
 PROGRAMS = "programs"
 """Under this key `validation_step` and `test_step` return what they sampled."""
-EVALUATION_STREAM = 2**40
-"""Evaluation draws from streams that training never reaches, the same ones every time."""
-PREDICTION_STREAM = 2**41
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 
 
@@ -329,10 +327,10 @@ class GFlowNetModule(LightningModule):
 
     def predict_step(self, batch: PromptBatch, batch_idx: int) -> SampledPrograms:
         """Fresh programs."""
-        return self._sample(batch, stream=PREDICTION_STREAM + batch.batch_index)
+        return self._sample(batch, stream=Stream.PREDICTION.at(batch.batch_index))
 
     def _evaluation_step(self, batch: PromptBatch, stage: str) -> dict[str, SampledPrograms]:
-        programs = self._sample(batch, stream=EVALUATION_STREAM + batch.batch_index)
+        programs = self._sample(batch, stream=Stream.EVALUATION.at(batch.batch_index))
         size = len(programs.sources)
         self.log(f"{stage}/log_prob", programs.log_prob.mean(), batch_size=size, sync_dist=True)
         self.log(

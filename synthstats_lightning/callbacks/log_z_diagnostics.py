@@ -14,9 +14,7 @@ from synthstats_lightning.policy import on_policy
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.shares import importance_log_z, merged_records
 from synthstats_lightning.runtime.distributed import all_ranks, gather_objects
-
-DIAGNOSTICS_STREAM = 2**43
-"""Its programs come from streams that nothing else uses: whether it runs changes no other sample."""
+from synthstats_lightning.runtime.streams import Stream
 
 
 class LogZDiagnostics(Callback):
@@ -57,7 +55,7 @@ class LogZDiagnostics(Callback):
             raise TypeError("LogZDiagnostics needs a GFlowNetModule and a ProgramScoring callback")
         if not self._pending and trainer.global_step % self.every_n_steps == 0:
             own = on_policy(pl_module.sampling)
-            stream = DIAGNOSTICS_STREAM + trainer.global_step
+            stream = Stream.TRAINING_METRICS.at(trainer.global_step)
             self._pending = scoring.scorer.sample(trainer, pl_module, self.num_programs, own, stream)
             self._learned = pl_module.log_z.per_task().tolist()
         if self._pending and (

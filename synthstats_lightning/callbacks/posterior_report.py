@@ -24,12 +24,11 @@ from synthstats_lightning.reports.shares import (
 )
 from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.durable_files import write_text
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Task
 
 TABLE_WIDTH = 110
 """Columns of the table, also where the output is no terminal."""
-REPORT_STREAM = 2**42
-"""The report's programs come from a stream that neither training nor evaluation uses."""
 
 
 class PosteriorReport(Callback):
@@ -67,7 +66,9 @@ class PosteriorReport(Callback):
             raise TypeError("PosteriorReport needs a GFlowNetModule and a ProgramScoring callback before it")
         scoring.on_train_end(trainer, pl_module)
         share = math.ceil(self.num_programs / trainer.world_size)
-        fresh = merged_records(gather_objects(scoring.evaluate(trainer, pl_module, share, REPORT_STREAM)))
+        fresh = merged_records(
+            gather_objects(scoring.evaluate(trainer, pl_module, share, Stream.REPORT.at()))
+        )
         of_ranks = gather_objects(scoring.records.to_json_lines())
         if not trainer.is_global_zero:
             return

@@ -33,6 +33,7 @@ from synthstats_lightning.runtime.cores import own_cores, scoring_workers
 from synthstats_lightning.runtime.distributed import gather_objects, own_share, rank_and_size
 from synthstats_lightning.runtime.random_state import random_state, set_random_state
 from synthstats_lightning.runtime.rank_watch import RankWatch
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.schedule import RewardSchedule
@@ -46,10 +47,6 @@ ON_THE_BAR = {
     "sample/evidence": "evidence",
 }
 """Metrics that the progress bar shows, and their names there."""
-REROLL_STREAM = 2**44
-"""Programs with rewritten ends come from streams that nothing else uses."""
-ALLOCATION_STREAM = 2**46
-"""So do the numbers of programs that tasks of unequal weights get."""
 
 
 class ProgramScoring(Callback):
@@ -336,7 +333,7 @@ class ProgramScoring(Callback):
         programs: list[PendingProgram] = []
         resampled = round(self.prefix_resampling_fraction * num_samples)
         if resampled:
-            stream = REROLL_STREAM + self._stream
+            stream = Stream.PREFIX_RESAMPLING.at(self._stream)
             generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
             shortest = module.sampling.min_new_tokens
             prefixes = draw_prefixes(buffer, tasks, resampled, shortest, generator)
@@ -346,7 +343,9 @@ class ProgramScoring(Callback):
                 num_samples -= resampled
         if num_samples:
             numbers = self._numbers(trainer, module, num_samples)
-            programs += self.scorer.sample(trainer, module, numbers, settings, self._stream)
+            programs += self.scorer.sample(
+                trainer, module, numbers, settings, Stream.TRAINING.at(self._stream)
+            )
         self.queue.add(program._replace(step=step) for program in programs)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
@@ -356,7 +355,7 @@ class ProgramScoring(Callback):
         weights: list[float] | None = getattr(getattr(trainer, "datamodule", None), "sampling_weights", None)
         if weights is None:
             return num_samples
-        stream = ALLOCATION_STREAM + self._stream
+        stream = Stream.ALLOCATION.at(self._stream)
         generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
         return allocate(num_samples * len(weights), weights, generator)
 

@@ -22,9 +22,8 @@ from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
 from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate, composition, empty_batch
 from synthstats_lightning.runtime.distributed import gather_objects
+from synthstats_lightning.runtime.streams import Stream
 
-METRICS_STREAM = 2**45
-"""Its programs come from streams that nothing else uses: whether it runs changes no other sample."""
 PROGRAMS_PER_PASS = 32
 
 
@@ -105,7 +104,7 @@ class TrainingMetrics(Callback):
         if self._pending and (due or (trainer.world_size == 1 and _all_done(self._pending))):
             self._log_fresh(scoring, module)
         if due:
-            settings, stream = on_policy(module.sampling), METRICS_STREAM + step
+            settings, stream = on_policy(module.sampling), Stream.TRAINING_METRICS.at(step)
             self._pending = scoring.scorer.sample(trainer, module, self.num_programs, settings, stream)
             self._learned = module.log_z.per_task().tolist()
             if scoring.synchronous:

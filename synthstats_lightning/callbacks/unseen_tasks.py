@@ -15,10 +15,8 @@ from synthstats_lightning.policy import on_policy
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.shares import merged_records
 from synthstats_lightning.runtime.distributed import gather_objects
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Task, TaskCollection, expand_tasks
-
-UNSEEN_STREAM = 2**47
-"""Its programs come from streams that nothing else uses: whether it runs changes no other sample."""
 
 
 class UnseenResult(NamedTuple):
@@ -107,7 +105,7 @@ class UnseenTasks(Callback):
             self._scorer = scoring.scorer.for_tasks(self.tasks)
         step = trainer.global_step
         programs = self._scorer.sample(
-            trainer, module, self.num_programs, on_policy(module.sampling), UNSEEN_STREAM + step
+            trainer, module, self.num_programs, on_policy(module.sampling), Stream.UNSEEN_TASKS.at(step)
         )
         own: dict[int, list[ProgramRecord]] = {}
         for item in programs:

@@ -9,10 +9,8 @@ import numpy as np
 
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Task, task_prompt
-
-BENCHMARK_STREAM = 2**45
-"""Programs for evaluation come from streams that nothing else uses, one for each seed."""
 
 
 class WrittenProgram(NamedTuple):
@@ -62,7 +60,7 @@ class PolicyWriter:
             seed: Of the instance; equal seeds give equal programs.
         """
         settings = self.sampling or self.module.sampling
-        stream = BENCHMARK_STREAM + seed
+        stream = Stream.ENTRANTS.at(seed)
         samples = self.module.sample([task_prompt(task)], self.num_programs, settings, stream)
         log_prob = np.asarray(samples.log_prob.tolist())
         return [

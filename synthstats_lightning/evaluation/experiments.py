@@ -10,11 +10,9 @@ import numpy as np
 from synthstats_lightning.evaluation.information_gain import expected_information_gain, regret
 from synthstats_lightning.evaluation.latent_particles import LatentParticles
 from synthstats_lightning.evaluation.settings import EvaluationSettings
+from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks.simulators import Design, Simulator
 from synthstats_lightning.tasks.simulators.arrays import Array
-
-EIG_STREAM = 0x516
-"""Information gains draw from a stream that no instance uses."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def design_regrets(
         ImpossibleResponseError: For an environment without noise, whose responses have no density: predators
             and prey in the variant `boxing_gym`.
     """
-    rng = np.random.default_rng([EIG_STREAM, seed])
+    rng = np.random.default_rng(Stream.INFORMATION_GAIN.at(seed))
     particles = LatentParticles(
         simulator, rng, particles=settings.eig_particles, independent=simulator.independent_latents
     )
