@@ -4,44 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import torch
-from jaxtyping import Int
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_info
-from torch import Tensor
 from torch.utils.data import DataLoader
 
+from synthstats_lightning.learning.prompts import PromptBatch, prompt_batches
 from synthstats_lightning.policy import Environment
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, load_shard, read_demonstrations
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.runtime.seeds import default_seed
-from synthstats_lightning.tasks import Prompt, Task, TaskCollection, expand_tasks, task_prompt
-
-
-@dataclass(frozen=True)
-class PromptBatch:
-    """A request for fresh programs, the batch of validation, test and prediction.
-
-    Attributes:
-        prompts: What the policy is told, one a task.
-        task_index: The tasks to write programs for.
-        num_samples: Programs a task.
-        batch_index: Number of the batch, which seeds its sampling.
-        environments: Of tasks of several turns: what the policy talks to, one a task; otherwise empty.
-    """
-
-    prompts: tuple[Prompt, ...]
-    task_index: Int[Tensor, " tasks"]
-    num_samples: int
-    batch_index: int
-    environments: tuple[Environment, ...] = ()
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
-        """The same request on another device."""
-        return replace(self, task_index=self.task_index.to(device, non_blocking=non_blocking))
+from synthstats_lightning.tasks import Task, TaskCollection, expand_tasks
 
 
 class ReplayDataModule(LightningDataModule):
@@ -221,13 +195,5 @@ class ReplayDataModule(LightningDataModule):
         return [value] if interrupted else gather_objects(value)
 
     def _prompt_loader(self) -> DataLoader[PromptBatch]:
-        sizes = [self.eval_batch_size] * (self.eval_programs // self.eval_batch_size)
-        if rest := self.eval_programs % self.eval_batch_size:
-            sizes.append(rest)
-        index = torch.arange(len(self.tasks))
-        prompts = tuple(task_prompt(task) for task in self.tasks)
-        environments = tuple(task for task in self.tasks if isinstance(task, Environment))
-        requests = [
-            PromptBatch(prompts, index, size, number, environments) for number, size in enumerate(sizes)
-        ]
+        requests = prompt_batches(self.tasks, self.eval_programs, self.eval_batch_size)
         return DataLoader(requests, batch_size=None, shuffle=False)  # type: ignore[arg-type]

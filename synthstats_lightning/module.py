@@ -11,8 +11,8 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
-from synthstats_lightning.datamodule import PromptBatch
 from synthstats_lightning.learning.loss_inputs import check_needs, loss_inputs
+from synthstats_lightning.learning.prompts import PromptBatch
 from synthstats_lightning.learning.specification import specify
 from synthstats_lightning.learning.step_metrics import step_metrics
 from synthstats_lightning.learning.throughput import Throughput

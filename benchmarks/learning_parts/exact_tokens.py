@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import torch
 from learning_parts.exact_figures import modes, slope, total_variation
 from torch import Tensor
@@ -18,10 +15,8 @@ from synthstats_lightning.objectives import (
     Supervised,
     TrajectoryBalance,
 )
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the language is that of the tests
-from tests.objectives.language import TabularPolicy, multimodal_log_reward
-from tests.objectives.training import train
+from synthstats_lightning.testing.language import TabularPolicy, multimodal_log_reward
+from synthstats_lightning.testing.tabular_training import train
 
 MAX_LENGTH = 7
 PROMPTS = 2

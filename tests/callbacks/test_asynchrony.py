@@ -16,7 +16,7 @@ from synthstats_lightning.pool.executors import far_version
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
-from tests.ranks.fakes import BASELINE, FakeExecutor
+from synthstats_lightning.testing.fakes import BASELINE, FakeExecutor
 
 
 class SlowExecutor(Executor):

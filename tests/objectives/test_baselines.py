@@ -20,8 +20,8 @@ from synthstats_lightning.objectives import (
 )
 from synthstats_lightning.objectives.groups import group_advantage
 from synthstats_lightning.objectives.rloo import leave_one_out_advantage
-from tests.objectives.language import TabularPolicy, multimodal_log_reward
-from tests.objectives.training import total_variation, train
+from synthstats_lightning.testing.language import TabularPolicy, multimodal_log_reward
+from synthstats_lightning.testing.tabular_training import total_variation, train
 
 GROUP = torch.tensor([0, 0, 1, 0])
 

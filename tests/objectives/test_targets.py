@@ -20,14 +20,14 @@ from synthstats_lightning.objectives import (
     SubTrajectoryBalance,
     TrajectoryBalance,
 )
-from tests.objectives.language import (
+from synthstats_lightning.testing.language import (
     TabularPolicy,
     every_program,
     multimodal_log_reward,
     objective_inputs,
     random_policy,
 )
-from tests.objectives.training import total_variation, train
+from synthstats_lightning.testing.tabular_training import total_variation, train
 
 LENGTH = 3
 FAILURE = -2.0

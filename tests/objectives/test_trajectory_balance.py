@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from synthstats_lightning.objectives import LogZ, LossOutput, TrajectoryBalance, trajectory_balance_loss
-from tests.objectives.language import TabularPolicy, multimodal_log_reward
+from synthstats_lightning.testing.language import TabularPolicy, multimodal_log_reward
 
 
 def test_hand_computed_value() -> None:

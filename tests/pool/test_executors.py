@@ -29,7 +29,8 @@ from synthstats_lightning.scoring.process.client import WorkerLostError
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import baseline_program, get_task
-from tests.ranks.fakes import FakeExecutor, alive, fake_score, finish, start, wait_until
+from synthstats_lightning.testing.fakes import FakeExecutor, fake_score
+from tests.ranks.processes import alive, finish, start, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = get_task("dugongs")

@@ -21,7 +21,7 @@ from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModul
 from synthstats_lightning.callbacks import LogZDiagnostics, TrainingMetrics
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.scoring.reward import Reward
-from tests.ranks.fakes import FakeExecutor
+from synthstats_lightning.testing.fakes import FakeExecutor
 
 STEPS, SAVED = 20, 10
 WARMUP, PROGRAMS = 6, 2

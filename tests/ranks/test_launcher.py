@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.ranks.fakes import alive, descendants, short_run, start, wait_until
+from tests.ranks.processes import alive, descendants, short_run, start, wait_until
 
 
 @pytest.mark.slow

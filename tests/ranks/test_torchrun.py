@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 
-from tests.ranks.fakes import alive, descendants, finish, free_port, short_run, start, wait_until
+from tests.ranks.processes import alive, descendants, finish, free_port, short_run, start, wait_until
 
 
 def node(rank: int, port: int, *command: str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.ranks.fakes import finish, start
+from tests.ranks.processes import finish, start
 from tests.ranks.run import PROGRAMS, SAVED, STARVED, STEPS, WARMUP, fit
 
 ROUNDS = STEPS // 4

@@ -23,13 +23,13 @@ import yaml
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, newest_checkpoint
 from synthstats_lightning.runtime.durable_files import is_temporary
-from tests.ranks.fakes import ROOT, alive, wait_until
+from tests.ranks.processes import ROOT, alive, wait_until
 from tests.runtime.test_checkpoints import small_disk
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["synthstats_lightning.cli.lightning", "tests.ranks.fakes"])
+SERVER.set_forkserver_preload(["synthstats_lightning.cli.lightning", "synthstats_lightning.testing.fakes"])
 """Its processes need not import everything anew."""
-FAKE = {"class_path": "tests.ranks.fakes.FakeExecutor"}
+FAKE = {"class_path": "synthstats_lightning.testing.fakes.FakeExecutor"}
 
 
 def configuration(folder: Path, steps: int, devices: int, real: bool) -> Path:

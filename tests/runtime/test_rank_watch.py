@@ -13,7 +13,7 @@ import pytest
 
 from synthstats_lightning.runtime import rank_watch
 from synthstats_lightning.runtime.rank_watch import RankWatch
-from tests.ranks.fakes import wait_until
+from tests.ranks.processes import wait_until
 
 SIZE = 3
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.tasks.experiments.actions import ActionError, Submit, parse_action
 from synthstats_lightning.tasks.experiments.messages import NONE_LEFT, Observed, observation, plain, refusal
-from synthstats_lightning.tasks.simulators import Design, DesignError
-
-if TYPE_CHECKING:
-    from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
+from synthstats_lightning.tasks.simulators import Design, DesignError, Simulator
+from synthstats_lightning.tasks.task import Task
 
 Kind = Literal["observe", "submit", "invalid", "over_budget", "cut"]
 
@@ -47,6 +45,36 @@ class Turn:
     design: Design | None = None
 
 
+class EpisodeTask(Protocol):
+    """What an episode is an episode of: `ExperimentTask`.
+
+    Attributes:
+        simulator: The instance that experiments are performed on.
+        experiments: Budget of an episode.
+        turns: Budget of an episode, the submission included.
+    """
+
+    simulator: Simulator
+    experiments: int
+    turns: int
+
+    def read_design(self, design: Any) -> Design:
+        """A design that the policy wrote, checked."""
+        ...
+
+    def shown(self, rows: Observed) -> Observed:
+        """Rows under the names that the prompt gives their columns."""
+        ...
+
+    def given(self, episode: ExperimentEpisode) -> Task:
+        """The data that an episode's program is scored on."""
+        ...
+
+    def holding_out(self, data: Observed, rows: int) -> Task:
+        """Other data of the same environment, of which the last rows are held out."""
+        ...
+
+
 class ExperimentEpisode:
     """A policy's experiments on the instance of a task; see `ExperimentTask` for the rules.
 
@@ -63,7 +91,7 @@ class ExperimentEpisode:
         failure: Why the episode ended without a program, with one line; `None` if it did not.
     """
 
-    def __init__(self, task: ExperimentTask) -> None:
+    def __init__(self, task: EpisodeTask) -> None:
         self.task = task
         self.turns: list[Turn] = []
         self.observed: list[Observed] = []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from synthstats_lightning.objectives import LogZ, Objective
-from tests.objectives.language import TabularPolicy, objective_inputs, random_policy
+from synthstats_lightning.testing.language import TabularPolicy, objective_inputs, random_policy
 
 
 class Trained(NamedTuple):
@@ -21,32 +22,32 @@ class Trained(NamedTuple):
     """
 
     policy: TabularPolicy
-    log_z: Tensor
+    log_z: Float[Tensor, " prompts"]
 
 
 def train(
     objective: Objective,
-    log_reward: Tensor,
+    log_reward: Float[Tensor, "prompts programs"],
     max_length: int,
     steps: int,
     programs: int = 64,
     learning_rate: float = 0.05,
     exploration: float = 0.1,
     seed: int = 0,
-    demonstrations: Tensor | None = None,
+    demonstrations: Int[Tensor, "prompts rows"] | None = None,
 ) -> Trained:
     """Trains a fresh tabular policy on its own samples.
 
     Args:
         objective: What is minimised.
-        log_reward: Of every program under every prompt, `[prompts, programs]`.
-        max_length: Of the language.
+        log_reward: Log reward of every program under every prompt, in nats.
+        max_length: Most tokens of a program, the stop token not counted.
         steps: Optimiser steps.
-        programs: Sampled per prompt and step.
-        learning_rate: Of policy and flows at the start; falls linearly to a hundredth.
+        programs: Programs sampled per prompt and step.
+        learning_rate: Rate of the policy at the start (of flows twice that); falls linearly to a hundredth.
         exploration: Share of uniformly drawn programs.
-        seed: Of the samples.
-        demonstrations: Rows to draw from, `[prompts, n]`, in place of the policy's samples.
+        seed: Seeds the samples.
+        demonstrations: Rows to draw from, in place of the policy's samples.
     """
     prompts, count = log_reward.shape
     policy, reference = TabularPolicy(prompts, max_length), random_policy(prompts, max_length)
@@ -89,7 +90,14 @@ def train(
     return Trained(policy, learned)
 
 
-def total_variation(policy: TabularPolicy, log_target: Tensor) -> Tensor:
-    """Per prompt, between the policy and the normalised target, exact."""
+def total_variation(
+    policy: TabularPolicy, log_target: Float[Tensor, "prompts programs"]
+) -> Float[Tensor, " prompts"]:
+    """Total variation distance between the policy and the normalised target, exact, of each prompt.
+
+    Args:
+        policy: The policy.
+        log_target: Log of the target, which need not be normalised.
+    """
     with torch.no_grad():
         return 0.5 * (policy.log_probs().exp() - log_target.softmax(1)).abs().sum(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 TOKENS = 3
@@ -17,7 +18,15 @@ def all_programs(max_length: int) -> list[tuple[int, ...]]:
 
 
 class TabularPolicy(nn.Module):
-    """A free distribution over the next token for each prompt and prefix; at full length it must stop."""
+    """A free distribution over the next token for each prompt and prefix; at full length it must stop.
+
+    Args:
+        num_prompts: Prompts, each with a distribution of its own.
+        max_length: Most tokens of a program, the stop token not counted.
+    """
+
+    blocked: Tensor
+    steps: Tensor
 
     def __init__(self, num_prompts: int, max_length: int) -> None:
         super().__init__()
@@ -35,34 +44,39 @@ class TabularPolicy(nn.Module):
                 steps[row, t] = torch.tensor([self.rows[program[:t]], token])
         self.register_buffer("steps", steps)
 
-    def log_probs(self) -> Tensor:
-        """Log-probability of every program under every prompt, `[prompts, programs]`."""
+    def log_probs(self) -> Float[Tensor, "prompts programs"]:
+        """Log-probability of every program under every prompt, in nats."""
         table = self.logits.masked_fill(self.blocked, -torch.inf).log_softmax(-1)
         prefix, token = self.steps[..., 0], self.steps[..., 1]
         picked = table[:, prefix.clamp(min=0), token.clamp(min=0)]
         return picked.masked_fill(prefix < 0, 0.0).sum(-1)
 
-    def token_log_probs(self, prompt: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probability of each token, and of stopping in its place, for programs, `[batch, time]`."""
+    def token_log_probs(
+        self, prompt: Int[Tensor, " batch"], row: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch time"], Float[Tensor, "batch time"]]:
+        """Log-probability of each token, and of stopping in its place, for given programs, in nats."""
         table = self.logits.masked_fill(self.blocked, -torch.inf).log_softmax(-1)
         prefix, token = self.steps[row].clamp(min=0).unbind(-1)
         before = table[prompt[:, None], prefix]
         return before.gather(-1, token[..., None])[..., 0], before[..., TOKENS]
 
-    def mask(self, row: Tensor) -> Tensor:
-        """True on the tokens of given programs, the stop token included, `[batch, time]`."""
+    def mask(self, row: Int[Tensor, " batch"]) -> Bool[Tensor, "batch time"]:
+        """True on the tokens of given programs, the stop token included."""
         return self.steps[row][..., 0] >= 0
 
-    def prefixes(self, row: Tensor) -> Tensor:
-        """Row of the prefix before each token of given programs (0 beyond their end), `[batch, time]`."""
+    def prefixes(self, row: Int[Tensor, " batch"]) -> Int[Tensor, "batch time"]:
+        """Row of the prefix before each token of given programs, 0 beyond their end."""
         return self.steps[row][..., 0].clamp(min=0)
 
     @torch.no_grad()
-    def set_optimum(self, log_reward: Tensor) -> Tensor:
-        """Make the policy proportional to a reward `[prompts, programs]`, by the flow through each prefix.
+    def set_optimum(self, log_reward: Float[Tensor, "prompts programs"]) -> Float[Tensor, "prompts programs"]:
+        """Makes the policy proportional to a reward, by the flow through each prefix.
+
+        Args:
+            log_reward: Of every program under every prompt, in nats.
 
         Returns:
-            Log flow through each prefix, `[prompts, programs]`.
+            Log flow through each prefix.
         """
         flow = torch.full((log_reward.shape[0], len(self.programs)), -torch.inf, dtype=torch.float64)
         for row in reversed(range(len(self.programs))):  # longer programs come later
@@ -78,8 +92,15 @@ class TabularPolicy(nn.Module):
         return flow
 
 
-def multimodal_log_reward(programs: list[tuple[int, ...]], num_prompts: int) -> Tensor:
-    """Log rewards with a few far-apart modes, and another total for each prompt."""
+def multimodal_log_reward(
+    programs: list[tuple[int, ...]], num_prompts: int
+) -> Float[Tensor, "prompts programs"]:
+    """Log rewards with a few far-apart modes, and another total for each prompt.
+
+    Args:
+        programs: All programs, from `all_programs`.
+        num_prompts: Prompts.
+    """
     generator = torch.Generator().manual_seed(3)
     noise = 0.5 * torch.randn(num_prompts, len(programs), generator=generator, dtype=torch.float64)
     bonus = [
@@ -89,7 +110,13 @@ def multimodal_log_reward(programs: list[tuple[int, ...]], num_prompts: int) -> 
 
 
 def random_policy(num_prompts: int, max_length: int, seed: int = 5) -> TabularPolicy:
-    """A fixed policy of no particular shape, to be a reference."""
+    """A fixed policy of no particular shape, to be a reference.
+
+    Args:
+        num_prompts: See `TabularPolicy`.
+        max_length: See `TabularPolicy`.
+        seed: Seeds its logits.
+    """
     policy = TabularPolicy(num_prompts, max_length)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -100,20 +127,20 @@ def random_policy(num_prompts: int, max_length: int, seed: int = 5) -> TabularPo
 def objective_inputs(
     policy: TabularPolicy,
     reference: TabularPolicy,
-    log_flow: Tensor,
-    log_reward: Tensor,
-    prompt: Tensor,
-    row: Tensor,
+    log_flow: Float[Tensor, "prompts programs"],
+    log_reward: Float[Tensor, "prompts programs"],
+    prompt: Int[Tensor, " batch"],
+    row: Int[Tensor, " batch"],
 ) -> dict[str, Tensor]:
     """Everything an objective may ask for, of given programs; their log-probabilities as `log_prob`.
 
     Args:
-        policy: Whose programs they are.
+        policy: The policy whose programs they are.
         reference: The reference policy.
-        log_flow: Of every prefix, `[prompts, programs]`.
-        log_reward: Of every program, `[prompts, programs]`.
-        prompt: Prompt of each program, `[batch]`.
-        row: Which program, `[batch]`.
+        log_flow: Log flow of every prefix.
+        log_reward: Log reward of every program.
+        prompt: Prompt of each program.
+        row: Which program, by its place in `TabularPolicy.programs`.
     """
     mask, prefixes = policy.mask(row), policy.prefixes(row)
     tokens, stop = policy.token_log_probs(prompt, row)
@@ -142,7 +169,11 @@ def objective_inputs(
     }
 
 
-def every_program(policy: TabularPolicy) -> tuple[Tensor, Tensor]:
-    """Prompt and row of every program under every prompt."""
+def every_program(policy: TabularPolicy) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
+    """Prompt and row of every program under every prompt.
+
+    Args:
+        policy: The policy that lists them.
+    """
     prompts, count = policy.logits.shape[0], len(policy.programs)
     return torch.arange(prompts).repeat_interleave(count), torch.arange(count).repeat(prompts)

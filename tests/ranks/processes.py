@@ -1,9 +1,8 @@
-"""Scores without workers, and runs of two processes."""
+"""Runs of several processes, and what they leave behind."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import signal
 import socket
@@ -11,53 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from pathlib import Path
 
 import yaml
 
-from synthstats_lightning.__about__ import __version__
-from synthstats_lightning.pool.executors import Answer, far_version
-from synthstats_lightning.pool.program_worker import ProgramWorker
-from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.tasks import baseline_program, get_task
-
-BASELINE = baseline_program(get_task("dugongs"))
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def fake_score(source: str) -> Score:
-    """A score that depends on the source alone; three of four programs are valid."""
-    if source == BASELINE:
-        return Score(evidence=-45.0, elpd=-46.0)
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    number = int(digest[:8], 16)
-    if number % 4 == 0:
-        return Score.failed(FailureCategory.RAISED, "made up")
-    value = -40.0 + number % 1000 / 100
-    return Score(
-        evidence=value,
-        evidence_se=0.01,
-        elpd=value - 1,
-        canonical=digest[:32],
-        structure=f"{number % 7:032x}",
-        num_parameters=2,
-    )
-
-
-class FakeExecutor(Executor):
-    """Answers at once what the far side would after seconds."""
-
-    def submit(self, fn, /, settings, call, *arguments):
-        future: Future[Answer] = Future()
-        if call is far_version:
-            future.set_result(Answer(__version__, 0))
-        elif call is ProgramWorker.score:
-            future.set_result(Answer(fake_score(arguments[0]), 0))
-        else:
-            raise NotImplementedError(call)
-        return future
 
 
 def free_port() -> int:

@@ -1,0 +1,53 @@
+"""Requests for fresh programs: the batches of validation, test and prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from synthstats_lightning.policy import Environment
+from synthstats_lightning.tasks import Prompt, Task, task_prompt
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """A request for fresh programs, the batch of validation, test and prediction.
+
+    Attributes:
+        prompts: What the policy is told, one a task.
+        task_index: The tasks to write programs for.
+        num_samples: Programs a task.
+        batch_index: Number of the batch, which seeds its sampling.
+        environments: What the policy talks to in tasks of several turns, one a task; otherwise empty.
+    """
+
+    prompts: tuple[Prompt, ...]
+    task_index: Int[Tensor, " tasks"]
+    num_samples: int
+    batch_index: int
+    environments: tuple[Environment, ...] = ()
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
+        """The same request on another device."""
+        return replace(self, task_index=self.task_index.to(device, non_blocking=non_blocking))
+
+
+def prompt_batches(tasks: Sequence[Task], num_samples: int, batch_size: int) -> list[PromptBatch]:
+    """Requests that ask for some programs of every task.
+
+    Args:
+        tasks: The tasks, in the order of `task_index`.
+        num_samples: Programs a task in all batches together.
+        batch_size: Programs a task in one batch; the last batch may ask for fewer.
+    """
+    sizes = [batch_size] * (num_samples // batch_size)
+    if rest := num_samples % batch_size:
+        sizes.append(rest)
+    index = torch.arange(len(tasks))
+    prompts = tuple(task_prompt(task) for task in tasks)
+    environments = tuple(task for task in tasks if isinstance(task, Environment))
+    return [PromptBatch(prompts, index, size, number, environments) for number, size in enumerate(sizes)]

@@ -1,0 +1,1 @@
+"""What tests, benchmarks and users' own tests share: an enumerable language, and scores without workers."""
