@@ -12,7 +12,6 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from synthstats_lightning.callbacks import (
     BenchmarkEvaluation,
-    LogZDiagnostics,
     PosteriorReport,
     PredictionWriter,
     ProgramScoring,
@@ -126,7 +125,6 @@ def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
 SHORT_NAMES = (
     BenchmarkEvaluation,
     EpisodeScoring,
-    LogZDiagnostics,
     PosteriorReport,
     PredictionWriter,
     ProgramScoring,
