@@ -101,8 +101,7 @@ def figures(config: Path, folder: Path) -> dict[str, Any]:
     """Every figure, by name."""
     seconds, run_folder = run(config, folder)
     settings = yaml.safe_load((run_folder / "config.yaml").read_text())
-    scoring = next(c for c in settings["trainer"]["callbacks"] if c["class_path"].endswith("ProgramScoring"))
-    reward = Reward(**scoring["init_args"]["reward"])
+    reward = Reward(**settings["scoring"]["reward"])
     task = get_task("dugongs")
     trained = GFlowNetModule.load_from_checkpoint(
         run_folder / "checkpoints" / "last.ckpt", map_location="cpu"

@@ -46,13 +46,12 @@ def configuration(steps: int, programs: int) -> dict[str, Any]:
     config: dict[str, Any] = yaml.safe_load((CONFIGS / "six_tasks.yaml").read_text())
     config["trainer"] |= {"max_steps": steps, "enable_progress_bar": False}
     config["model"]["init_args"]["lr_scheduler"]["init_args"]["T_max"] = steps
-    callbacks = config["trainer"]["callbacks"]
     measured = {"every_n_steps": steps, "num_programs": programs}
-    for callback in callbacks:
-        if callback["class_path"] == "UnseenTasks":
-            callback["init_args"] |= measured
+    config["unseen_tasks"] |= measured
+    config["report"] = {"num_programs": None}
     seen = {"tasks": config["data"]["init_args"]["tasks"], **measured}
-    callbacks.append({"class_path": f"{SeenTasks.__module__}.{SeenTasks.__qualname__}", "init_args": seen})
+    own = {"class_path": f"{SeenTasks.__module__}.{SeenTasks.__qualname__}", "init_args": seen}
+    config["trainer"]["callbacks"] = [own]
     return config
 
 

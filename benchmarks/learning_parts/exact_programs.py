@@ -28,7 +28,7 @@ from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.tasks import get_task, task_prompt
 
-REWARD = Reward(beta=0.25, floor=-10.0, log_reward_failure=-14.0)
+REWARD = Reward(beta=0.25, prior_weight=0.0, floor=-10.0, log_reward_failure=-14.0)
 """A quarter of the evidence: programs 40 nats apart are 10 apart, and all of them are seen."""
 RANK, BATCH = 16, 32
 START_STEPS, START_RATE = 200, 3e-3

@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 
 from synthstats_lightning.callbacks.posterior_report import TABLE_WIDTH, run_folder
-from synthstats_lightning.callbacks.scoring_of_run import scoring_callback
+from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.evaluation.entrants import PolicyWriter
 from synthstats_lightning.evaluation.measurement import FIGURES, Measurement, Table, summarise
 from synthstats_lightning.evaluation.protocol import evaluate_environment
@@ -35,7 +35,7 @@ class BenchmarkEvaluation(Callback):
         settings: Of the protocol.
         environments: Names of simulators, or simulators; by default those of the data module's simulated
             tasks.
-        num_programs: Programs that the policy writes for each instance.
+        num_programs: Programs that the policy writes for each instance; with `None` nothing is evaluated.
         oracle: Whether the environments' own programs take part; needs a reference program of each.
         num_workers: Workers of a pool of its own; by default the pool of a `ProgramScoring` callback is used
             where there is one.
@@ -48,11 +48,11 @@ class BenchmarkEvaluation(Callback):
         self,
         settings: EvaluationSettings | None = None,
         environments: Sequence[str | Simulator] | None = None,
-        num_programs: int = 16,
+        num_programs: int | None = 16,
         oracle: bool = True,
         num_workers: int | None = None,
     ) -> None:
-        if num_programs < 1:
+        if num_programs is not None and num_programs < 1:
             raise ValueError(f"num_programs must be at least 1, got {num_programs}")
         self.settings = settings or EvaluationSettings()
         self.environments = None if environments is None else [make_simulator(item) for item in environments]
@@ -71,10 +71,12 @@ class BenchmarkEvaluation(Callback):
         self._evaluate(trainer, pl_module, "test")
 
     def _evaluate(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if self.num_programs is None:
+            return
         if not isinstance(pl_module, GFlowNetModule):
             raise TypeError(f"BenchmarkEvaluation needs a GFlowNetModule, got {type(pl_module).__name__}")
         if trainer.is_global_zero:
-            measurements = self._measure(trainer, pl_module)
+            measurements = self._measure(trainer, PolicyWriter(pl_module, self.num_programs))
             self.table = summarise(measurements)
             self._report(run_folder(trainer), measurements)
             for environment, rows in self.table.items():
@@ -88,31 +90,31 @@ class BenchmarkEvaluation(Callback):
                         pl_module.log_dict(named, rank_zero_only=True, batch_size=1)
         trainer.strategy.barrier("benchmark_evaluation")
 
-    def _measure(self, trainer: Trainer, module: GFlowNetModule) -> list[Measurement]:
-        scoring = scoring_callback(trainer)
+    def _measure(self, trainer: Trainer, writer: PolicyWriter) -> list[Measurement]:
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        scoring = next((item for item in callbacks if isinstance(item, ProgramScoring)), None)
         if scoring is not None and self.num_workers is None:
-            return self._with_pool(trainer, module, scoring.scorer.pool)
+            return self._with_pool(trainer, writer, scoring.scorer.pool)
         with ProgramScorer(self.num_workers) as pool:
-            return self._with_pool(trainer, module, pool)
+            return self._with_pool(trainer, writer, pool)
 
-    def _with_pool(self, trainer: Trainer, module: GFlowNetModule, pool: ProgramScorer) -> list[Measurement]:
-        writer = PolicyWriter(module, self.num_programs)
-        measurements: list[Measurement] = []
+    def _with_pool(self, trainer: Trainer, writer: PolicyWriter, pool: ProgramScorer) -> list[Measurement]:
+        found: list[Measurement] = []
         for simulator in self._simulators(trainer):
             with trainer.precision_plugin.forward_context():
-                measurements += evaluate_environment(
+                found += evaluate_environment(
                     simulator, pool, self.settings, oracle=self.oracle, policy=writer
                 )
-        return measurements
+        return found
 
     def _simulators(self, trainer: Trainer) -> list[Simulator]:
         if self.environments is not None:
             return self.environments
         tasks = getattr(getattr(trainer, "datamodule", None), "tasks", [])
-        simulators = {task.environment: task.simulator for task in tasks if isinstance(task, SimulatedTask)}
-        if not simulators:
+        found = {task.environment: task.simulator for task in tasks if isinstance(task, SimulatedTask)}
+        if not found:
             raise TypeError("BenchmarkEvaluation needs `environments`: the data module has no simulated task")
-        return list(simulators.values())
+        return list(found.values())
 
     def _report(self, folder: Path, measurements: list[Measurement]) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
+from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.allocation import allocate
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
@@ -53,8 +54,7 @@ class ProgramScoring(Callback):
     """Samples programs from the policy, scores them in worker processes and adds them to the replay buffer.
 
     By default training never waits for scores: whatever is finished after a training step joins the buffer.
-    With
-    `synchronous` every step's programs are scored before the next step, which makes runs exactly repeatable.
+    With `synchronous` a round's programs are scored before the next step: runs are exactly repeatable.
 
     Args:
         reward: From a score to what the objective sees.
@@ -192,9 +192,10 @@ class ProgramScoring(Callback):
         Raises:
             TypeError: If the module is not a `GFlowNetModule`, or neither the arguments nor the data module
                 give tasks.
+            ValueError: If the module contradicts the reward or the sampling; see `check_agreement`.
             RuntimeError: If a baseline program has no score.
         """
-        gflownet_module(pl_module)
+        check_agreement(gflownet_module(pl_module), self.reward, self.reward_schedule, self.sampling)
         if self._watch is None:
             self._watch = RankWatch()
         self._interrupted = False

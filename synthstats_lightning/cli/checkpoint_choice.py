@@ -34,19 +34,22 @@ def choose_checkpoint(config: Namespace) -> str | None:
     if given is None or given in ("best", "hpc") or given.startswith("registry") or "://" in given:
         return None if given is None else str(given)
     if given == "last":
-        newest = newest_checkpoint(checkpoint_folders(config.trainer))
+        newest = newest_checkpoint(checkpoint_folders(config))
         return given if newest is None else str(newest)
     return str(usable_checkpoint(Path(given)))
 
 
-def checkpoint_folders(trainer: Namespace) -> list[Path]:
-    """Where runs of a trainer's configuration write checkpoints; some of the folders may not exist.
+def checkpoint_folders(config: Namespace) -> list[Path]:
+    """Where runs of a configuration write checkpoints; some of the folders may not exist.
 
     Args:
-        trainer: Configuration of the trainer.
+        config: Of a subcommand.
     """
+    trainer = config.trainer
     callbacks, loggers = (_listed(trainer.get(name)) for name in ("callbacks", "logger"))
-    folders = [Path(options["dirpath"]) for options in _options(callbacks) if options.get("dirpath")]
+    own = config.get("checkpoint.dirpath")
+    folders = [Path(own)] if own else []
+    folders += [Path(options["dirpath"]) for options in _options(callbacks) if options.get("dirpath")]
     of_loggers = [
         Path(options["save_dir"]) / (options.get("name") or "")
         for options in _options(loggers)

@@ -1,12 +1,38 @@
-"""How a command ends when an argument, a file or a value is wrong."""
+"""How a command ends: one line on standard error, and one of two exit codes."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import NoReturn
 
+FAILED = 1
+"""What was asked for did not come out well: no score, a probe that succeeded, a full disk."""
+WRONG_USAGE = 2
+"""An argument, a file or a value that the user has to mend."""
 
-def fail(message: str) -> NoReturn:
-    """Ends the process with code 2 and one line on standard error."""
+
+def fail(message: str, code: int = WRONG_USAGE) -> NoReturn:
+    """Ends the process with one line on standard error.
+
+    Args:
+        message: What is wrong; line breaks become spaces.
+        code: Of the process.
+    """
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(2)
+    raise SystemExit(code)
+
+
+def shorten(message: str) -> str:
+    """The one reason in a message that lists every alternative of a union and quotes the whole value.
+
+    Args:
+        message: Of jsonargparse; several lines.
+    """
+    text = " ".join(message.split())
+    if "Errors: - " not in text:
+        return text
+    key = re.match(r'Parser key "[^"]+": ', text)
+    reasons = text.split("Errors: - ")[-1].split(" Given value type: ")[0].split(" - ")
+    telling = [reason for reason in reasons if not reason.startswith("Expected a <class ")]
+    return (key[0] if key else "") + (telling or reasons)[0]

@@ -1,26 +1,29 @@
-"""LightningCLI in subclass mode on both sides, with errors in one line."""
+"""LightningCLI in subclass mode on both sides, with sections of a run's own and errors in one line."""
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from synthstats_lightning.callbacks import (
-    BenchmarkEvaluation,
-    PosteriorReport,
-    PredictionWriter,
-    ProgramScoring,
-    TrainingMetrics,
-    UnseenTasks,
-)
-from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
+from synthstats_lightning.callbacks import LogZDiagnostics, ProgramScoring  # noqa: F401 - YAML may name it
+from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.cli.checkpoint_choice import choose_checkpoint
-from synthstats_lightning.cli.errors import fail
+from synthstats_lightning.cli.errors import FAILED, fail, shorten
+from synthstats_lightning.cli.parser import (
+    DESCRIPTION,
+    OWN_COMMANDS,
+    PROGRAM,
+    TRAINER_COMMANDS,
+    ConfigByName,
+    OneLineErrors,
+    add_commands,
+)
+from synthstats_lightning.cli.sections import add_sections, section_callbacks
 from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
@@ -29,33 +32,33 @@ from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
 
 
-def shorten(message: str) -> str:
-    """The one reason in a message that lists every alternative of a union and quotes the whole value.
+class _Parser(OneLineErrors, LightningArgumentParser):
+    """Lightning's parser with errors in one line, and with the subcommands that need no trainer."""
 
-    Args:
-        message: Of jsonargparse; several lines.
-    """
-    text = " ".join(message.split())
-    if "Errors: - " not in text:
-        return text
-    key = re.match(r'Parser key "[^"]+": ', text)
-    reasons = text.split("Errors: - ")[-1].split(" Given value type: ")[0].split(" - ")
-    telling = [reason for reason in reasons if not reason.startswith("Expected a <class ")]
-    return (key[0] if key else "") + (telling or reasons)[0]
-
-
-class _Parser(LightningArgumentParser):
-    """A parser whose errors are one line and exit code 2."""
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        fail(shorten(message))
+    def add_subcommands(self, **options: Any) -> Any:
+        """Adds those of this package; Lightning adds the trainer's."""
+        subcommands = super().add_subcommands(**options)
+        add_commands(subcommands, OWN_COMMANDS)
+        return subcommands
 
 
 class GFlowNetCLI(LightningCLI):
     """`fit`, `validate`, `test` and `predict` of a `GFlowNetModule` on a `ReplayDataModule`."""
 
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser whose `--config` knows the package's configurations by their names."""
+        parser = self.parser_class(**kwargs)
+        parser.add_argument(
+            "-c",
+            "--config",
+            action=ConfigByName,
+            help="YAML file, or name of a configuration of the package; later ones go over earlier ones",
+        )
+        return parser
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """The module learns from the data module how many log Z it needs."""
+        """Sections; and the module learns from the data module how many log Z it needs."""
+        add_sections(parser)
         parser.link_arguments("data.task_names", "model.init_args.tasks", apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
@@ -67,6 +70,14 @@ class GFlowNetCLI(LightningCLI):
                 chosen.ckpt_path = choose_checkpoint(chosen)
             except (FileNotFoundError, TornCheckpointError) as error:
                 fail(str(error))
+
+    def instantiate_trainer(self, **options: Any) -> Trainer:
+        """The trainer, with the sections' callbacks before the user's own."""
+        made = section_callbacks(self.config_init[self.subcommand], self.datamodule.tasks)
+        for scoring in made:
+            if isinstance(scoring, ProgramScoring):  # once more than its setup, where an error is no line
+                check_agreement(self.model, scoring.reward, scoring.reward_schedule, scoring.sampling)
+        return super().instantiate_trainer(callbacks=made, **options)
 
     def instantiate_classes(self) -> None:
         """Builds module, data module and trainer; a value that one of them refuses is the user's to mend."""
@@ -82,14 +93,14 @@ class GFlowNetCLI(LightningCLI):
             fail(shorten(str(error)))
 
 
-def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
+def run_lightning(arguments: list[str]) -> GFlowNetCLI:
     """Parses arguments and runs the subcommand that they name.
 
     Args:
         arguments: Without the program's name.
-        description: Head of the help text.
     """
     limit_threads()
+    described = {name: {"description": text} for name, text in TRAINER_COMMANDS.items()}
     with warnings.catch_warnings():
         # Lightning's own calls that jsonargparse 5 removes (Lightning issue 21900); nothing a user could do
         # about
@@ -109,26 +120,13 @@ def run_lightning(arguments: list[str], description: str) -> GFlowNetCLI:
                 seed_everything_default=0,
                 save_config_kwargs={"overwrite": True},
                 parser_class=_Parser,
-                parser_kwargs={"description": description},
+                parser_kwargs={"prog": PROGRAM, "description": DESCRIPTION, **described},
             )
         except FileNotFoundError as error:
             fail(str(error))
         except OSError as error:
             if out_of_space(error):
-                print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-                raise SystemExit(1) from error
+                fail(str(error), FAILED)
             raise
         finally:
             sys.argv = saved
-
-
-SHORT_NAMES = (
-    BenchmarkEvaluation,
-    EpisodeScoring,
-    PosteriorReport,
-    PredictionWriter,
-    ProgramScoring,
-    TrainingMetrics,
-    UnseenTasks,
-)
-"""Imported so that configurations may name them without their module."""

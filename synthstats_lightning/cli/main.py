@@ -1,19 +1,13 @@
-"""The command line: Lightning's `fit`, `validate`, `test` and `predict`, `score` and `sandbox`."""
+"""The command line: what Lightning's trainer does, and subcommands that need no trainer."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from synthstats_lightning.__about__ import __version__
-
-DESCRIPTION = f"""\
-synthstats-lightning {__version__}: language models that write probabilistic programs in proportion to how
-well they
-explain data. Besides the subcommands below, `synthstats-lightning score PROGRAM.py --task NAME` scores one
-program, and `synthstats-lightning sandbox` attacks the sandbox from inside to prove that it holds here.
-"""
 
 
 def main(args: Sequence[str] | None = None) -> Any:
@@ -23,28 +17,29 @@ def main(args: Sequence[str] | None = None) -> Any:
         args: Arguments; those of the process by default.
 
     Returns:
-        For `score` the `Score`, for `sandbox` the `SelfCheck`, otherwise the `LightningCLI` after its run.
+        What the subcommand made: for `score` the `Score`, for `sandbox` the `SelfCheck`, for `fit`,
+        `validate`, `test` and `predict` the `LightningCLI` after its run.
 
     Raises:
-        SystemExit: With code 2 and one line on standard error if an argument, a file or a value is wrong;
-            with code
-            1 after `score` if the program has no score, and after `sandbox` if it does not hold.
+        SystemExit: With a code of `cli.errors` and one line on standard error: `WRONG_USAGE` if an argument,
+            a file or a value is wrong, `FAILED` if `score` finds no score, `sandbox` does not hold, or the
+            disk is full.
     """
     arguments = list(sys.argv[1:] if args is None else args)
-    if arguments == ["--version"]:
+    if arguments == ["--version"]:  # without the import of anything
         print(f"synthstats-lightning {__version__}")
         return None
-    if arguments[:1] == ["score"]:
-        from synthstats_lightning.cli.score import run_score
+    from synthstats_lightning.cli.parser import TRAINER_COMMANDS, chosen_command, command_line
 
-        return run_score(arguments[1:])
-    if arguments[:1] == ["sandbox"]:
-        from synthstats_lightning.cli.sandbox import run_sandbox
+    name = chosen_command(arguments)
+    if name in TRAINER_COMMANDS:
+        from synthstats_lightning.cli.lightning import run_lightning
 
-        return run_sandbox(arguments[1:])
-    from synthstats_lightning.cli.lightning import run_lightning
-
-    return run_lightning(arguments, DESCRIPTION)
+        return run_lightning(arguments)
+    command = import_module(f"synthstats_lightning.cli.{name}") if name is not None else None
+    parser = command_line(name, getattr(command, "add_arguments", None))
+    options = parser.instantiate_classes(parser.parse_args(arguments))
+    return command.run(options[name]) if command is not None else None
 
 
 def run() -> None:

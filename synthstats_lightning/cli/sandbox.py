@@ -5,54 +5,42 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from synthstats_lightning.cli.errors import fail
+from synthstats_lightning.cli.errors import FAILED
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits
 from synthstats_lightning.sandbox.self_check import SelfCheck, self_check
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        fail(message)
-
-
-def _parser() -> ArgumentParser:
-    parser = _Parser(
-        prog="synthstats-lightning sandbox",
-        description="Attacks the sandbox from inside and prints what it refused; exit code 1 if any is not.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the subcommand's arguments to its parser."""
     parser.add_argument("--sandbox", type=Level, default="strict", help="how strictly programs are confined")
     parser.add_argument("--json", type=str | None, default=None, help="write the outcome to this file")
     parser.add_class_arguments(SandboxLimits, "limits")
-    return parser
 
 
-def run_sandbox(arguments: list[str]) -> SelfCheck:
+def run(options: Namespace) -> SelfCheck:
     """Runs the self-check and prints it.
 
     Args:
-        arguments: Without the subcommand's name.
+        options: See `add_arguments`.
 
     Raises:
-        SystemExit: With code 2 for a wrong argument; with code 1 if a probe succeeded, or if this machine
-            cannot confine programs at that level.
+        SystemExit: With `FAILED` if a probe succeeded, or if this machine cannot confine programs at that
+            level.
     """
-    parser = _parser()
-    options = parser.instantiate_classes(parser.parse_args(arguments))
     console = Console(soft_wrap=True)
     try:
         with Sandbox(options.limits, level=options.sandbox) as sandbox:
             check = self_check(sandbox)
     except SandboxError as error:
         console.print(f"no sandbox at level {options.sandbox}: {escape(str(error))}")
-        raise SystemExit(1) from None
+        raise SystemExit(FAILED) from None
     if options.json is not None:
         target = Path(options.json)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +53,7 @@ def run_sandbox(arguments: list[str]) -> SelfCheck:
         f"level {check.level}: {held} of {len(check.outcomes)} attempts refused in {check.seconds:.2f} s"
     )
     if check.succeeded:
-        raise SystemExit(1)
+        raise SystemExit(FAILED)
     return check
 
 

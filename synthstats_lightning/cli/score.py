@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
@@ -19,7 +18,7 @@ from synthstats_lightning.cli.audit import (
     run_audits,
     show_audits,
 )
-from synthstats_lightning.cli.errors import fail
+from synthstats_lightning.cli.errors import FAILED, fail
 from synthstats_lightning.cli.renderings import write_renderings
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.pool.reference.settings import Sampler
@@ -31,16 +30,8 @@ from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, get_task
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        fail(message)
-
-
-def _parser() -> ArgumentParser:
-    parser = _Parser(
-        prog="synthstats-lightning score",
-        description="Builds a program in the sandbox, scores it, and prints evidence and elpd in nats.",
-    )
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the subcommand's arguments to its parser."""
     parser.add_argument(
         "program",
         type=str | None,
@@ -82,24 +73,21 @@ def _parser() -> ArgumentParser:
     )
     parser.add_class_arguments(SandboxLimits, "limits")
     parser.add_class_arguments(EngineSettings, "engine")
-    return parser
 
 
-def run_score(arguments: list[str]) -> Score | list[Audited]:
+def run(options: Namespace) -> Score | list[Audited]:
     """Scores one program, or audits a run's best ones, and prints what came of it.
 
     Args:
-        arguments: Without the subcommand's name.
+        options: See `add_arguments`.
 
     Returns:
         The program's score; for `--programs` what their audits found.
 
     Raises:
-        SystemExit: With code 2 for a wrong argument, code 1 if the program has no score or an audit finds a
-            total other than 1.
+        SystemExit: With `WRONG_USAGE` for a wrong argument; with `FAILED` if the program has no score or an
+            audit finds a total other than 1.
     """
-    parser = _parser()
-    options = parser.instantiate_classes(parser.parse_args(arguments))
     for name in ("top", "audit_rows"):
         if getattr(options, name) < 1:
             fail(f"{name} must be at least 1, got {getattr(options, name)}")
@@ -145,7 +133,7 @@ def run_score(arguments: list[str]) -> Score | list[Audited]:
     if audited:
         show_audits(audited, task)
     if not score.scored or any(entry.verdict != "honest" for entry in audited):
-        raise SystemExit(1)
+        raise SystemExit(FAILED)
     return score
 
 
@@ -176,7 +164,7 @@ def _audit_run(options: Namespace) -> list[Audited]:
         _write({"task": task.name, "audits": [entry.to_dict() for entry in audited]}, options.json)
     show_audits(audited, task)
     if any(entry.verdict != "honest" for entry in audited):
-        raise SystemExit(1)
+        raise SystemExit(FAILED)
     return audited
 
 

@@ -40,9 +40,9 @@ class Reward:
     `log R = max(beta (score - baseline) - length_weight * tokens - parameter_weight * parameters, floor)
     + prior_weight * log p_reference(program | prompt)`, and with
     `log_reward_failure - format_weight * (share of stages not passed)` in place of the first term for a
-    program without a score. With `beta = prior_weight = 1` and no other weight the target is the Bayesian
-    posterior over programs with the language model as prior. At equal reference probability a failed program
-    is below every valid one, by at least `floor - log_reward_failure`.
+    program without a score. With `beta = prior_weight = 1`, the defaults, and no other weight the target is
+    the Bayesian posterior over programs with the language model as prior. At equal reference probability a
+    failed program is below every valid one, by at least `floor - log_reward_failure`.
 
     Attributes:
         beta: Inverse temperature of the score, above 0.
@@ -60,7 +60,7 @@ class Reward:
     """
 
     beta: float = 1.0
-    prior_weight: float = 0.0
+    prior_weight: float = 1.0
     floor: float = -20.0
     log_reward_failure: float = -25.0
     score: Literal["evidence", "elpd", "heldout_lpd"] = "evidence"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from lightning.pytorch import Callback
 
 from synthstats_lightning import GFlowNetModule
 from synthstats_lightning.cli.main import main
+from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTIVES = sorted((ROOT / "configs" / "objective").glob("*.yaml"))
@@ -20,16 +22,6 @@ STEPS = 20
 RELOADED = {"relative_sub_trajectory_balance", "rap_trajectory_balance", "tba"}
 """Whose checkpoints are read back: one with a flow head and a regression, one with many settings, one that
 learns no log Z."""
-SCORING = {
-    "class_path": "ProgramScoring",
-    "init_args": {
-        "synchronous": True,
-        "programs_per_step": 2,
-        "warmup_programs": 12,
-        "num_workers": 1,
-        "reward": {"prior_weight": 1.0, "floor": -5.0, "log_reward_failure": -8.0},
-    },
-}
 
 
 class ScoredPrograms(Callback):
@@ -47,7 +39,9 @@ class ScoredPrograms(Callback):
         self.losses.append(float(trainer.callback_metrics["train/loss"]))
 
 
-def fit(folder: Path, steps: int, callback: dict[str, Any], objective: Path) -> Any:
+def fit(
+    folder: Path, steps: int, objective: Path, warmup: int, callbacks: Sequence[dict[str, Any]] = ()
+) -> Any:
     run = {
         "trainer": {
             "max_steps": steps,
@@ -56,25 +50,31 @@ def fit(folder: Path, steps: int, callback: dict[str, Any], objective: Path) -> 
             "enable_model_summary": False,
             "enable_checkpointing": False,
             "logger": False,
-            "callbacks": [callback],
+            "callbacks": list(callbacks),
         },
-        "data": {"class_path": "ReplayDataModule", "init_args": {"batch_size": 4}},
-        "model": {
-            "class_path": "GFlowNetModule",
-            "init_args": {"lora": {"rank": 2}, "sampling": {"max_new_tokens": 64}},
+        "scoring": {
+            "synchronous": True,
+            "programs_per_step": 2,
+            "every_n_steps": 2 * STEPS,
+            "warmup_programs": warmup,
+            "sampling": None,
         },
+        "report": {"num_programs": None},
+        "data": {"init_args": {"batch_size": 4}},
+        "model": {"init_args": {"lora": {"rank": 2}, "sampling": {"max_new_tokens": 64}}},
     }
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run))
     quickstart = ROOT / "configs" / "quickstart.yaml"
     overlays = [f"--config={name}" for name in (quickstart, objective, path)]
-    return main(["fit", *overlays, "--trainer.default_root_dir", str(folder)])
+    with sharing_scoring():
+        return main(["fit", *overlays, "--trainer.default_root_dir", str(folder)])
 
 
 @pytest.fixture(scope="module", autouse=True)
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("scored")
-    cli = fit(folder, 1, SCORING, ROOT / "configs/objective/trajectory_balance.yaml")
+    cli = fit(folder, 1, ROOT / "configs/objective/trajectory_balance.yaml", warmup=12)
     ScoredPrograms.buffer = cli.datamodule.buffer.state_dict()
     yield
     ScoredPrograms.buffer = {}
@@ -82,7 +82,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda path: path.stem)
 def test_fit_runs_20_steps(objective: Path, tmp_path: Path) -> None:
-    cli = fit(tmp_path, STEPS, {"class_path": f"{__name__}.ScoredPrograms"}, objective)
+    cli = fit(tmp_path, STEPS, objective, 1, [{"class_path": f"{__name__}.ScoredPrograms"}])
     module = cli.model
     assert cli.trainer.global_step == STEPS
     losses = next(item.losses for item in cli.trainer.callbacks if isinstance(item, ScoredPrograms))

@@ -16,7 +16,7 @@ from synthstats_lightning.replay import ReplayBuffer, Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
 
-FINAL = Reward(beta=1.0)
+FINAL = Reward(beta=1.0, prior_weight=0.0)
 
 
 class StubScorer:

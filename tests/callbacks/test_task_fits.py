@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 from synthstats_lightning.callbacks import UnseenTasks
 from synthstats_lightning.cli.main import main
 from tests.support import own_task_files
-from tests.support.shared_scoring import SharedScoring, end_workers  # noqa: F401 - a fixture
+from tests.support.shared_scoring import SharedScoring, end_workers, sharing_scoring  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs" / "tasks").glob("*.yaml"))
@@ -23,34 +23,39 @@ QUICK = {"eight_schools"}
 STEPS = 2
 
 
+@pytest.fixture(autouse=True)
+def shared() -> Iterator[None]:
+    with sharing_scoring():
+        yield
+
+
 def run(
     folder: Path,
     data: dict[str, Any] | None = None,
-    callbacks: Sequence[dict[str, Any]] = (),
+    unseen: dict[str, Any] | None = None,
     reward: dict[str, Any] | None = None,
 ) -> Path:
-    scoring = {
-        "class_path": "tests.support.shared_scoring.SharedScoring",
-        "init_args": {
+    config = {
+        "trainer": {
+            "max_steps": STEPS,
+            "log_every_n_steps": 1,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "enable_checkpointing": False,
+            "logger": False,
+        },
+        "scoring": {
             "programs_per_step": 2,
+            "every_n_steps": 1,
             "warmup_programs": 4,
             "synchronous": True,
-            "reward": reward or {"floor": -5.0, "log_reward_failure": -8.0},
+            "sampling": None,
+            "reward": reward or {},
         },
-    }
-    trainer = {
-        "max_steps": STEPS,
-        "log_every_n_steps": 1,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-        "logger": False,
-        "callbacks": [scoring, *callbacks],
-    }
-    config = {
-        "trainer": trainer,
-        "data": {"class_path": "ReplayDataModule", "init_args": {"batch_size": 4, **(data or {})}},
-        "model": {"class_path": "GFlowNetModule", "init_args": {"sampling": {"max_new_tokens": 96}}},
+        "report": {"num_programs": None},
+        "unseen_tasks": unseen or {},
+        "data": {"init_args": {"batch_size": 4, **(data or {})}},
+        "model": {"init_args": {"sampling": {"max_new_tokens": 96}}},
     }
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(config))
@@ -82,14 +87,11 @@ def test_weights_decide_what_is_sampled_and_unseen_instances_are_measured(tmp_pa
     data = {"tasks": ["dugongs", "surgical"], "task_weights": {"dugongs": 3.0}}
     collection = {"simulator": "death_process", "instances": 2, "first_seed": 50, "num_observations": 5}
     unseen = {
-        "class_path": "UnseenTasks",
-        "init_args": {
-            "tasks": [{"class_path": "SimulatedTasks", "init_args": collection}],
-            "every_n_steps": STEPS,
-            "num_programs": 3,
-        },
+        "tasks": [{"class_path": "SimulatedTasks", "init_args": collection}],
+        "every_n_steps": STEPS,
+        "num_programs": 3,
     }
-    overlay = run(tmp_path, data, [unseen])
+    overlay = run(tmp_path, data, unseen)
     configs = [f"--config={path}" for path in (ROOT / "configs" / "quickstart.yaml", overlay)]
     cli = main(["fit", *configs, "--trainer.default_root_dir", str(tmp_path)])
     scoring = next(item for item in cli.trainer.callbacks if isinstance(item, SharedScoring))
@@ -122,7 +124,7 @@ def own_fit(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: 
     monkeypatch.delitem(sys.modules, module, raising=False)
     (folder / f"{module}.py").write_text(source)
     (folder / "task.yaml").write_text(task)
-    reward = {"score": "heldout_lpd", "floor": -5.0, "log_reward_failure": -8.0}
+    reward = {"score": "heldout_lpd"}
     configs = (ROOT / "configs" / "quickstart.yaml", "task.yaml", run(folder, reward=reward))
     try:
         cli = main(["fit", *(f"--config={path}" for path in configs), "--trainer.default_root_dir", "."])

@@ -22,7 +22,7 @@ import yaml
 from synthstats_lightning import GFlowNetModule, ReplayDataModule
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.cli.main import main
-from tests.support.shared_scoring import end_workers  # noqa: F401 - a fixture
+from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4
@@ -33,30 +33,17 @@ RUN = {
         "log_every_n_steps": 1,
         "enable_progress_bar": False,
         "enable_model_summary": False,
-        "callbacks": [
-            {
-                "class_path": "ProgramScoring",
-                "init_args": {
-                    "synchronous": True,
-                    "programs_per_step": 6,
-                    "warmup_programs": 12,
-                    "num_workers": 1,
-                    "reward": {"prior_weight": 1.0},
-                },
-            },
-            {"class_path": "PosteriorReport", "init_args": {"num_programs": 24, "plotted": 2}},
-            {"class_path": "PredictionWriter"},
-            {
-                "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
-                "init_args": {
-                    "every_n_train_steps": 2,
-                    "save_top_k": -1,
-                    "filename": "step{step}",
-                    "auto_insert_metric_name": False,
-                },
-            },
-        ],
     },
+    "scoring": {
+        "synchronous": True,
+        "programs_per_step": 6,
+        "every_n_steps": 1,
+        "warmup_programs": 12,
+        "num_workers": 1,
+        "sampling": None,
+    },
+    "report": {"num_programs": 24, "plotted": 2},
+    "checkpoint": {"every_n_train_steps": 2, "save_top_k": -1, "save_last": None},
     "data": {
         "class_path": "ReplayDataModule",
         "init_args": {"batch_size": 8, "steps_per_epoch": 3, "eval_programs": 10, "eval_batch_size": 5},
@@ -68,14 +55,13 @@ RUN = {
 }
 
 
-def command(subcommand, folder, *more, scoring="tests.support.shared_scoring.SharedScoring"):
+def command(subcommand, folder, *more, workers=sharing_scoring):
     config = folder / "run.yaml"
-    run = copy.deepcopy(RUN)
-    run["trainer"]["callbacks"][0]["class_path"] = scoring
-    config.write_text(yaml.safe_dump(run))
+    config.write_text(yaml.safe_dump(RUN))
     quickstart = ROOT / "configs" / "quickstart.yaml"
     arguments = [subcommand, "--config", str(quickstart), "--config", str(config)]
-    return main([*arguments, "--trainer.logger.init_args.save_dir", str(folder), *more])
+    with workers():
+        return main([*arguments, "--trainer.logger.init_args.save_dir", str(folder), *more])
 
 
 def metrics(folder, version):
@@ -104,7 +90,7 @@ def descendants(pid):
 def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     before = descendants(os.getpid())
-    cli = command("fit", folder, scoring="ProgramScoring")
+    cli = command("fit", folder, workers=contextlib.nullcontext)
     assert descendants(os.getpid()) <= before, "a worker outlived the run"
     return folder, cli
 
@@ -245,9 +231,9 @@ def test_ctrl_c_saves_and_the_run_resumes(tmp_path):
     config = tmp_path / "run.yaml"
     run = copy.deepcopy(RUN)
     run["trainer"]["max_steps"] = 10_000
-    run["trainer"]["callbacks"] = [run["trainer"]["callbacks"][0], run["trainer"]["callbacks"][3]]
-    run["trainer"]["callbacks"][0]["init_args"]["synchronous"] = False
-    run["trainer"]["callbacks"][1]["init_args"] |= {"save_last": True, "save_on_exception": True}
+    run["scoring"]["synchronous"] = False
+    run["report"]["num_programs"] = None
+    run["checkpoint"]["save_last"] = True
     config.write_text(yaml.safe_dump(run))
     arguments = ["fit", "--config", str(ROOT / "configs" / "quickstart.yaml"), "--config", str(config)]
     arguments += ["--trainer.logger.init_args.save_dir", str(tmp_path)]

@@ -94,16 +94,21 @@ def short_run(folder: Path, overlay: str, saved_every: str | int) -> Callable[[i
         saved_every: Time or steps between checkpoints.
     """
     run = yaml.safe_load((ROOT / "configs/trainer" / overlay).read_text())
-    callbacks = run["trainer"]["callbacks"] = [
-        item for item in run["trainer"]["callbacks"] if item["class_path"] != "TrainingMetrics"
-    ]
-    scoring, saving = callbacks
-    scoring["init_args"] |= {"programs_per_step": 2, "warmup_programs": 4, "exchange_every_n_steps": 2}
-    clock = "every_n_train_steps" if isinstance(saved_every, int) else "train_time_interval"
-    saving["init_args"] |= {"dirpath": str(folder / "saved"), clock: saved_every}
+    run["scoring"] |= {
+        "programs_per_step": 2,
+        "every_n_steps": 1,
+        "warmup_programs": 4,
+        "exchange_every_n_steps": 2,
+        "sampling": None,
+    }
+    clocks = ["every_n_train_steps", "train_time_interval"]
+    given, other = clocks if isinstance(saved_every, int) else reversed(clocks)
+    saving = {"dirpath": str(folder / "saved"), given: saved_every, other: None}
+    run["checkpoint"] = {**run.get("checkpoint", {}), **saving}
+    run["report"] = {"num_programs": None}
     run["trainer"] |= {"log_every_n_steps": 1, "enable_progress_bar": False}
-    run["data"] = {"class_path": "ReplayDataModule", "init_args": {"batch_size": 4}}
-    run["model"] = {"class_path": "GFlowNetModule", "init_args": {"sampling": {"max_new_tokens": 100}}}
+    run["data"] = {"init_args": {"batch_size": 4}}
+    run["model"] = {"init_args": {"sampling": {"max_new_tokens": 100}}}
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run))
 

@@ -19,29 +19,18 @@ RUN = {
         "log_every_n_steps": 1,
         "enable_progress_bar": False,
         "enable_model_summary": False,
-        "callbacks": [
-            {
-                "class_path": "ProgramScoring",
-                "init_args": {
-                    "synchronous": True,
-                    "programs_per_step": 4,
-                    "warmup_programs": 8,
-                    "num_workers": 1,
-                    "reward": {"prior_weight": 1.0},
-                },
-            },
-            {"class_path": "TrainingMetrics", "init_args": {"every_n_steps": 2, "num_programs": 4}},
-            {
-                "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
-                "init_args": {
-                    "every_n_train_steps": 2,
-                    "save_top_k": -1,
-                    "filename": "step{step}",
-                    "auto_insert_metric_name": False,
-                },
-            },
-        ],
     },
+    "scoring": {
+        "synchronous": True,
+        "programs_per_step": 4,
+        "every_n_steps": 1,
+        "warmup_programs": 8,
+        "num_workers": 1,
+        "sampling": None,
+    },
+    "metrics": {"every_n_steps": 2, "num_programs": 4},
+    "report": {"num_programs": None},
+    "checkpoint": {"every_n_train_steps": 2, "save_top_k": -1},
     "data": {"class_path": "ReplayDataModule", "init_args": {"batch_size": 4, "steps_per_epoch": 4}},
     "model": {
         "class_path": "GFlowNetModule",

@@ -92,12 +92,12 @@ def configuration(folder: Path, **ckpt) -> Namespace:
     logger = Namespace(class_path="CSVLogger", init_args=Namespace(save_dir=str(folder), name="run"))
     elsewhere = Namespace(class_path="ModelCheckpoint", init_args=Namespace(dirpath=str(folder / "kept")))
     trainer = Namespace(logger=logger, callbacks=[elsewhere, Namespace(class_path="X")])
-    return Namespace(trainer=trainer, **ckpt)
+    return Namespace(trainer=trainer, checkpoint=Namespace(dirpath=str(folder / "own")), **ckpt)
 
 
 def test_which_checkpoint_is_meant(tmp_path):
     fresh = configuration(tmp_path, ckpt_path="last")
-    assert checkpoint_folders(fresh.trainer) == [tmp_path / "kept", tmp_path / "run"]
+    assert checkpoint_folders(fresh) == [tmp_path / "own", tmp_path / "kept", tmp_path / "run"]
     assert choose_checkpoint(fresh) == "last"
     old = write(tmp_path / "run" / "version_0" / "checkpoints" / "last.ckpt", age=9)
     assert choose_checkpoint(fresh) == str(old)

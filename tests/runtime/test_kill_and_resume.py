@@ -60,20 +60,11 @@ def configuration(folder: Path, steps: int, devices: int, real: bool) -> Path:
                 "class_path": "lightning.pytorch.loggers.CSVLogger",
                 "init_args": {"save_dir": str(folder), "name": "run", "flush_logs_every_n_steps": 1},
             },
-            "callbacks": [
-                {"class_path": "ProgramScoring", "init_args": scoring},
-                {"class_path": "TrainingMetrics", "init_args": {"every_n_steps": 4, "num_programs": 3}},
-                {
-                    "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
-                    "init_args": {
-                        "every_n_train_steps": 1,
-                        "save_last": True,
-                        "filename": "step{step}",
-                        "auto_insert_metric_name": False,
-                    },
-                },
-            ],
         },
+        "scoring": scoring,
+        "metrics": {"every_n_steps": 4, "num_programs": 3},
+        "report": {"num_programs": None},
+        "checkpoint": {"every_n_train_steps": 1, "save_last": True},
         "data": {"class_path": "ReplayDataModule", "init_args": {"batch_size": 6, "steps_per_epoch": 5}},
         "model": {
             "class_path": "GFlowNetModule",

@@ -61,7 +61,7 @@ def test_formula():
 
 
 def test_prior_is_ignored_without_weight():
-    assert Reward().log_reward(Score(evidence=1.0), 0.0, -math.inf) == 1.0
+    assert Reward(prior_weight=0.0).log_reward(Score(evidence=1.0), 0.0, -math.inf) == 1.0
 
 
 @pytest.mark.parametrize(

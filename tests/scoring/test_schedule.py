@@ -49,4 +49,4 @@ def test_what_a_reward_cannot_be_on_its_way_is_refused():
     with pytest.raises(ValueError, match="beta must be above 0, got 0"):
         RewardSchedule(beta=Ramp(0.0, 5)).at(Reward(), 0)
     with pytest.raises(ValueError, match="prior_weight must be above 0 at the end of a geometric ramp"):
-        RewardSchedule(prior_weight=Ramp(1.0, 5, "geometric")).at(Reward(), 0)
+        RewardSchedule(prior_weight=Ramp(1.0, 5, "geometric")).at(Reward(prior_weight=0.0), 0)

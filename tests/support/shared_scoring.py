@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -38,6 +39,14 @@ class SharedScoring(ProgramScoring):
         if SharedScoring.workers is not None:
             SharedScoring.workers.close()
             SharedScoring.workers = None
+
+
+@contextmanager
+def sharing_scoring() -> Iterator[None]:
+    """What the command line runs meanwhile shares its workers with other runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("synthstats_lightning.cli.sections.ProgramScoring", SharedScoring)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.tasks.experiments.actions import ActionError, Submit, parse_action
@@ -45,6 +45,7 @@ class Turn:
     design: Design | None = None
 
 
+@runtime_checkable
 class EpisodeTask(Protocol):
     """What an episode is an episode of: `ExperimentTask`.
 

@@ -95,7 +95,7 @@ def test_settings_are_checked(wrong):
 
 @pytest.mark.slow
 def test_the_command_line_takes_a_reference(tmp_path, capsys):
-    from synthstats_lightning.cli.score import run_score
+    from synthstats_lightning.cli.main import main
 
     program = tmp_path / "program.py"
     program.write_text(
@@ -104,6 +104,6 @@ def test_the_command_line_takes_a_reference(tmp_path, capsys):
         "    s = pm.HalfNormal('s', 1)\n"
         "    pm.Normal('obs', a, s, observed=length)\n"
     )
-    score = run_score([str(program), "--task", "dugongs", "--reference", "nutpie"])
+    score = main(["score", str(program), "--task", "dugongs", "--reference", "nutpie"])
     assert score.estimator == "nuts-nutpie"
     assert "nuts-nutpie" in capsys.readouterr().out

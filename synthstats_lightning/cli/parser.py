@@ -1,0 +1,100 @@
+"""The one parser: its subcommands, its errors in one line, and configurations by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jsonargparse import ActionConfigFile, ArgumentParser
+
+from synthstats_lightning.__about__ import __version__
+from synthstats_lightning.cli.errors import fail, shorten
+from synthstats_lightning.runtime.shipped import shipped_file
+
+PROGRAM = "synthstats-lightning"
+DESCRIPTION = f"""\
+synthstats-lightning {__version__}: language models that write probabilistic programs in proportion to how
+well they explain data.
+"""
+TRAINER_COMMANDS = {
+    "fit": "train a policy, and report the posterior over programs",
+    "validate": "sample and score fresh programs of a policy: val/... metrics",
+    "test": "sample and score fresh programs of a policy: test/... metrics",
+    "predict": "write fresh programs of a policy to a file",
+}
+"""What Lightning's trainer does, and what is said of it."""
+OWN_COMMANDS = {
+    "score": "score one program, or audit a program or a run's best",
+    "sandbox": "attack the sandbox from inside, to prove that it holds on this machine",
+    "configs": "list the configurations that come with the package, print one or copy it out",
+}
+"""What needs no trainer; each is a module of this room with `add_arguments` and `run`."""
+COMMANDS = TRAINER_COMMANDS | OWN_COMMANDS
+
+
+class OneLineErrors(ArgumentParser):
+    """A parser whose errors are one line and exit code 2."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Ends the process."""
+        fail(shorten(message))
+
+
+class ConfigByName(ActionConfigFile):
+    """`--config` of a file, or of a configuration that the package ships, by its name."""
+
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
+        """Adds a configuration's keys to those so far."""
+        super().__call__(parser, cfg, find_config(values), option_string)
+
+
+def find_config(value: str) -> str:
+    """The path of a configuration: a file in the working directory, else one that the package ships.
+
+    Args:
+        value: A path, or a name such as `trainer/ddp`; anything else is returned as it is.
+    """
+    if "\n" in value or value.lstrip().startswith(("{", "[")):
+        return value
+    shipped = shipped_file(value, ("", ".yaml"))
+    own = next((path for path in (Path(value), Path(f"{value}.yaml")) if path.is_file()), None)
+    if own is None:
+        return value if shipped is None else str(shipped)
+    if shipped is not None and not own.samefile(shipped):
+        print(f"{own} is the file in the working directory, not the package's configuration", file=sys.stderr)
+    return str(own)
+
+
+def chosen_command(arguments: list[str]) -> str | None:
+    """The subcommand that arguments name, if they name one."""
+    return next((item for item in arguments if item in COMMANDS), None)
+
+
+def add_commands(subcommands: Any, commands: dict[str, str], **given: ArgumentParser) -> None:
+    """Adds subcommands to a parser, so that its help names them all.
+
+    Args:
+        subcommands: Of the parser, from its `add_subcommands`.
+        commands: What is said of each, by name.
+        **given: The parser of the one that is used, by name; the others take no arguments.
+    """
+    for name, text in commands.items():
+        subcommands.add_subcommand(name, given.get(name) or OneLineErrors(description=text), help=text)
+
+
+def command_line(name: str | None, add_arguments: Callable[[ArgumentParser], None] | None) -> ArgumentParser:
+    """The parser of a command line whose subcommand is none of the trainer's.
+
+    Args:
+        name: Of the subcommand, if there is one.
+        add_arguments: Adds what it takes.
+    """
+    parser = OneLineErrors(prog=PROGRAM, description=DESCRIPTION, version=__version__)
+    given = {}
+    if name is not None and add_arguments is not None:
+        given[name] = OneLineErrors(description=COMMANDS[name])
+        add_arguments(given[name])
+    add_commands(parser.add_subcommands(), COMMANDS, **given)
+    return parser

@@ -1,0 +1,105 @@
+"""Sections of a configuration beside `model`, `data` and `trainer`: what belongs to a run as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jsonargparse import Namespace
+from lightning.pytorch import Callback
+from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar, TQDMProgressBar
+
+from synthstats_lightning.callbacks import (
+    BenchmarkEvaluation,
+    PosteriorReport,
+    PredictionWriter,
+    ProgramScoring,
+    TrainingMetrics,
+    UnseenTasks,
+)
+from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
+from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
+
+SECTIONS: dict[str, type[Callback]] = {
+    "scoring": ProgramScoring,
+    "metrics": TrainingMetrics,
+    "unseen_tasks": UnseenTasks,
+    "benchmark": BenchmarkEvaluation,
+    "report": PosteriorReport,
+    "checkpoint": ModelCheckpoint,
+}
+"""Name of a section, and the callback whose arguments it holds; in the order of the run's callbacks."""
+OBJECTS = {"buffer", "tasks"}
+"""Arguments of `ProgramScoring` that are objects of the data module, and no values of a configuration."""
+REFRESH_RATE = 5
+"""Training steps between updates of the progress bar."""
+
+
+def add_sections(parser: Any) -> None:
+    """Adds the sections to a subcommand's parser.
+
+    Args:
+        parser: Of jsonargparse.
+    """
+    for name, callback in SECTIONS.items():
+        skip = OBJECTS if name == "scoring" else set()
+        parser.add_class_arguments(
+            callback, name, instantiate=False, sub_configs=True, fail_untyped=False, skip=skip
+        )
+    parser.add_argument(
+        "--scoring.transcripts",
+        type=bool,
+        default=True,
+        help="Whether episodes, of tasks of several turns, are written to transcripts.jsonl and .txt",
+    )
+    parser.set_defaults(
+        {"metrics.every_n_steps": None, "unseen_tasks.tasks": [], "benchmark.num_programs": None}
+    )
+
+
+def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]:
+    """The run's callbacks: those of the sections, then the user's own.
+
+    Args:
+        config: Of a subcommand, with its classes made.
+        tasks: Of the data module; for tasks of several turns `scoring` makes an `EpisodeScoring`.
+
+    Raises:
+        ValueError: If a value is out of range, or a callback of the user's is one that a section makes.
+    """
+    trainer = config.trainer
+    own = trainer.get("callbacks") or []
+    own = list(own) if isinstance(own, list | tuple) else [own]
+    for callback in own:
+        if isinstance(callback, ProgramScoring | PosteriorReport):
+            section = "scoring" if isinstance(callback, ProgramScoring) else "report"
+            raise ValueError(
+                f"trainer.callbacks must not hold {type(callback).__name__}: the section `{section}` makes"
+                " it, and takes its arguments"
+            )
+    made: list[Callback] = [_scoring(config.scoring.as_dict(), tasks)]
+    if config.metrics.every_n_steps is not None:
+        made.append(TrainingMetrics(**config.metrics))
+    if config.unseen_tasks.tasks:
+        made.append(UnseenTasks(**config.unseen_tasks))
+    if config.benchmark.num_programs is not None:
+        made.append(BenchmarkEvaluation(**config.benchmark))
+    if config.report.num_programs is not None:
+        made.append(PosteriorReport(**config.report))
+    made.append(PredictionWriter())
+    if trainer.get("enable_progress_bar") is not False and not _any(own, ProgressBar):
+        made.append(TQDMProgressBar(refresh_rate=REFRESH_RATE))
+    if trainer.get("enable_checkpointing") is not False:
+        made.append(ModelCheckpoint(**config.checkpoint))
+    return made + own
+
+
+def _scoring(settings: dict[str, Any], tasks: Sequence[Any]) -> ProgramScoring:
+    if tasks and all(isinstance(task, ExperimentTask) for task in tasks):
+        return EpisodeScoring(**settings)
+    del settings["transcripts"]
+    return ProgramScoring(**settings)
+
+
+def _any(callbacks: list[Callback], kind: type[Callback]) -> bool:
+    return any(isinstance(callback, kind) for callback in callbacks)
