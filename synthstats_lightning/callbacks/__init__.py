@@ -1,7 +1,6 @@
 """Lightning callbacks: sampling and scoring programs, and reports."""
 
 from synthstats_lightning.callbacks.benchmark_evaluation import BenchmarkEvaluation
-from synthstats_lightning.callbacks.log_z_diagnostics import LogZDiagnostics
 from synthstats_lightning.callbacks.posterior_report import PosteriorReport
 from synthstats_lightning.callbacks.prediction_writer import PredictionWriter
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
@@ -10,7 +9,6 @@ from synthstats_lightning.callbacks.unseen_tasks import UnseenTasks
 
 __all__ = [
     "BenchmarkEvaluation",
-    "LogZDiagnostics",
     "PosteriorReport",
     "PredictionWriter",
     "ProgramScoring",

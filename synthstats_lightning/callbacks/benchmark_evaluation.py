@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 
 from synthstats_lightning.callbacks.posterior_report import TABLE_WIDTH, run_folder
-from synthstats_lightning.callbacks.program_scoring import ProgramScoring
+from synthstats_lightning.callbacks.scoring_of_run import scoring_callback
 from synthstats_lightning.evaluation.entrants import PolicyWriter
 from synthstats_lightning.evaluation.measurement import FIGURES, Measurement, Table, summarise
 from synthstats_lightning.evaluation.protocol import evaluate_environment
@@ -91,30 +91,29 @@ class BenchmarkEvaluation(Callback):
         trainer.strategy.barrier("benchmark_evaluation")
 
     def _measure(self, trainer: Trainer, writer: PolicyWriter) -> list[Measurement]:
-        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        scoring = next((item for item in callbacks if isinstance(item, ProgramScoring)), None)
+        scoring = scoring_callback(trainer)
         if scoring is not None and self.num_workers is None:
             return self._with_pool(trainer, writer, scoring.scorer.pool)
         with ProgramScorer(self.num_workers) as pool:
             return self._with_pool(trainer, writer, pool)
 
     def _with_pool(self, trainer: Trainer, writer: PolicyWriter, pool: ProgramScorer) -> list[Measurement]:
-        found: list[Measurement] = []
+        measurements: list[Measurement] = []
         for simulator in self._simulators(trainer):
             with trainer.precision_plugin.forward_context():
-                found += evaluate_environment(
+                measurements += evaluate_environment(
                     simulator, pool, self.settings, oracle=self.oracle, policy=writer
                 )
-        return found
+        return measurements
 
     def _simulators(self, trainer: Trainer) -> list[Simulator]:
         if self.environments is not None:
             return self.environments
         tasks = getattr(getattr(trainer, "datamodule", None), "tasks", [])
-        found = {task.environment: task.simulator for task in tasks if isinstance(task, SimulatedTask)}
-        if not found:
+        simulators = {task.environment: task.simulator for task in tasks if isinstance(task, SimulatedTask)}
+        if not simulators:
             raise TypeError("BenchmarkEvaluation needs `environments`: the data module has no simulated task")
-        return list(found.values())
+        return list(simulators.values())
 
     def _report(self, folder: Path, measurements: list[Measurement]) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
-from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.reports.posterior_plot import PREDICTIVE_QUANTILES, Band, plot_posterior
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.reports.shares import (
@@ -61,15 +61,10 @@ class PosteriorReport(Callback):
         """Writes the report; nothing after `fast_dev_run`, which leaves no run folder."""
         if self.num_programs is None or trainer.fast_dev_run or trainer.interrupted:  # type: ignore[attr-defined]
             return
-        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        scoring = next((item for item in callbacks if isinstance(item, ProgramScoring)), None)
-        if scoring is None or not isinstance(pl_module, GFlowNetModule):
-            raise TypeError("PosteriorReport needs a GFlowNetModule and a ProgramScoring callback before it")
-        scoring.on_train_end(trainer, pl_module)
+        scoring, module = scoring_and_module(trainer, pl_module, self)
+        scoring.on_train_end(trainer, module)
         share = math.ceil(self.num_programs / trainer.world_size)
-        fresh = merged_records(
-            gather_objects(scoring.evaluate(trainer, pl_module, share, Stream.REPORT.at()))
-        )
+        fresh = merged_records(gather_objects(scoring.evaluate(trainer, module, share, Stream.REPORT.at())))
         of_ranks = gather_objects(scoring.records.to_json_lines())
         if not trainer.is_global_zero:
             return
@@ -86,12 +81,12 @@ class PosteriorReport(Callback):
         for index, task in enumerate(scoring.scorer.tasks):
             records = fresh[index]
             shares = structure_shares(records)
-            metrics = evaluation_metrics(records, pl_module.learned_log_z(index))
+            metrics = evaluation_metrics(records, module.learned_log_z(index))
             self.metrics[task.name] = metrics
             console.print(structure_table(task, shares[: self.top], len(records)))
             for category, count in Counter(r.score.failure for r in records if r.score.failure).most_common():
                 console.print(f"failed: {count} of {len(records)} fresh programs, {category}")
-            console.print(log_z_line(task, metrics, pl_module.learned_log_z(index), len(records)))
+            console.print(log_z_line(task, metrics, module.learned_log_z(index), len(records)))
             suffix = "" if len(scoring.scorer.tasks) == 1 else f"-{task.name.replace('/', '-')}"
             name = f"posterior{suffix}.png"
             self._plot(scoring, task, shares, folder / name)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
+from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.metrics import (
     GroupedVariance,
     ImportanceLogZ,
@@ -36,13 +37,14 @@ class TrainingMetrics(Callback):
     several of them hold counts as often.
 
     Every `every_n_steps`, from fresh programs at temperature 1: `fresh/log_ratio_variance` (nats²; of log R −
-    log π within a task, 0 at the target), `fresh/log_z_gap/TASK` (nats; learned minus importance sampling)
-    with its error `fresh/log_z_se/TASK`, `fresh/effective_sample_size/TASK` (programs), `fresh/valid_rate`,
-    `fresh/structures`, `fresh/effective_structures`, `fresh/top_mass` (share of the commonest `top`),
-    `fresh/tokens` and `fresh/length_drift` (tokens; mean length, and by how much it exceeds that of the first
-    round), `fresh/stop_drift` (nats; mean over prefixes of log π(stop) minus the reference's: above 0
-    programs tend to end early, below 0 to go on), `fresh/prefix_collapse_K` (probability that two programs
-    begin with the same K tokens).
+    log π within a task, 0 at the target), `fresh/log_z_importance/TASK` (nats; log Z by importance sampling)
+    with its error `fresh/log_z_importance_se/TASK` and `fresh/effective_sample_size/TASK` (programs),
+    `fresh/log_z_gap/TASK` (nats; log Z as learned when the programs were drawn, minus that),
+    `fresh/valid_rate`, `fresh/structures`, `fresh/effective_structures`, `fresh/top_mass` (share of the
+    commonest `top`), `fresh/tokens` and `fresh/length_drift` (tokens; mean length, and by how much it exceeds
+    that of the first round), `fresh/stop_drift` (nats; mean over prefixes of log π(stop) minus the
+    reference's: above 0 programs tend to end early, below 0 to go on), `fresh/prefix_collapse_K` (probability
+    that two programs begin with the same K tokens).
 
     Fresh programs are scored by the workers of `ProgramScoring` while training goes on, and logged when the
     last has its score, at the latest when the next round is due; on several ranks always then, so that all
@@ -87,7 +89,7 @@ class TrainingMetrics(Callback):
         Raises:
             TypeError: If there is no `GFlowNetModule` or no `ProgramScoring` in the run.
         """
-        _, module = _parts(trainer, pl_module)
+        _, module = scoring_and_module(trainer, pl_module, self)
         metrics = self.diversity, self.prefixes, self.residual, self.age, self.tokens, self.stop_drift
         for metric in metrics:
             metric.to(module.device)
@@ -98,7 +100,7 @@ class TrainingMetrics(Callback):
         """Takes in a replayed batch; logs, and draws fresh programs, when it is time."""
         if self.every_n_steps is None:
             return
-        scoring, module = _parts(trainer, pl_module)
+        scoring, module = scoring_and_module(trainer, pl_module, self)
         step = trainer.global_step
         self._take(module, batch, step)
         if step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
@@ -143,22 +145,22 @@ class TrainingMetrics(Callback):
         records = [scoring.record(item) for item in programs]
         task_index = [item.task_index for item in programs]
         index = torch.tensor(task_index, dtype=torch.int64, device=module.device)
-        log_reward = torch.tensor([record.log_reward for record in records], device=module.device)
-        log_prob = torch.tensor([record.log_prob for record in records], device=module.device)
+        ratio = [record.log_reward - record.log_prob for record in records]
+        log_weight = torch.tensor(ratio, dtype=torch.float64, device=module.device)
         importance = ImportanceLogZ(len(tasks)).to(module.device)
         variance = GroupedVariance(len(tasks)).to(module.device)
-        importance.update(log_reward, log_prob, index)
-        variance.update(log_reward - log_prob, index)
+        importance.update(log_weight, index)
+        variance.update(log_weight, index)
         structures = [record.score.structure if record.score.scored else None for record in records]
         self.diversity.update(structures, index.tolist())
         self._take_tokens(scoring, module, programs)
         estimate, diversity = importance.compute(), self.diversity.compute()
         values: dict[str, Any] = {f"fresh/{name}": value for name, value in diversity._asdict().items()}
-        log_z, error, size, _ = (column.reshape(-1) for column in estimate)
         for number, task in enumerate(tasks):
-            values[f"fresh/log_z_gap/{task}"] = self._learned[number] - log_z[number]
-            values[f"fresh/log_z_se/{task}"] = error[number]
-            values[f"fresh/effective_sample_size/{task}"] = size[number]
+            values[f"fresh/log_z_importance/{task}"] = estimate.log_z[number]
+            values[f"fresh/log_z_importance_se/{task}"] = estimate.standard_error[number]
+            values[f"fresh/effective_sample_size/{task}"] = estimate.effective_sample_size[number]
+            values[f"fresh/log_z_gap/{task}"] = self._learned[number] - estimate.log_z[number]
         for length, value in zip(self.prefixes.lengths, self.prefixes.compute().reshape(-1), strict=True):
             values[f"fresh/prefix_collapse_{length}"] = value
         tokens = float(self.tokens.compute().mean)
@@ -226,14 +228,6 @@ def stop_drift(module: GFlowNetModule, batch: TrajectoryBatch) -> Tensor:
         with policy.reference():
             reference = policy.token_and_stop_log_probs(*given, **options).stop
     return (own - reference)[batch.written & own.isfinite() & reference.isfinite()]
-
-
-def _parts(trainer: Trainer, module: LightningModule) -> tuple[ProgramScoring, GFlowNetModule]:
-    callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    scoring = next((item for item in callbacks if isinstance(item, ProgramScoring)), None)
-    if scoring is None or not isinstance(module, GFlowNetModule):
-        raise TypeError("TrainingMetrics needs a GFlowNetModule and a ProgramScoring callback")
-    return scoring, module
 
 
 def _all_done(programs: list[PendingProgram]) -> bool:

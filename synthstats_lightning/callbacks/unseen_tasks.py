@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import SampleScorer
-from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.policy import on_policy
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.shares import merged_records
@@ -100,7 +99,7 @@ class UnseenTasks(Callback):
         self._scorer = None
 
     def _measure(self, trainer: Trainer, pl_module: LightningModule, prefix: str) -> dict[str, float]:
-        scoring, module = _parts(trainer, pl_module)
+        scoring, module = scoring_and_module(trainer, pl_module, self)
         if self._scorer is None:
             self._scorer = scoring.scorer.for_tasks(self.tasks)
         step = trainer.global_step
@@ -110,18 +109,18 @@ class UnseenTasks(Callback):
         own: dict[int, list[ProgramRecord]] = {}
         for item in programs:
             own.setdefault(item.task_index, []).append(self._scorer.record(item))
-        of_all, found = merged_records(gather_objects(own)), []
+        of_all, results = merged_records(gather_objects(own)), []
         for index, task in enumerate(self.tasks):
             records = of_all[index]
             rewards = np.array([record.log_reward for record in records])
             valid = float(np.mean([record.score.scored for record in records]))
-            found.append(UnseenResult(step, task.name, valid, float(rewards.mean()), float(rewards.max())))
-        self.results += found
+            results.append(UnseenResult(step, task.name, valid, float(rewards.mean()), float(rewards.max())))
+        self.results += results
         values = {
-            f"{prefix}/valid_rate": float(np.mean([result.valid_rate for result in found])),
-            f"{prefix}/log_reward": float(np.mean([result.log_reward for result in found])),
+            f"{prefix}/valid_rate": float(np.mean([result.valid_rate for result in results])),
+            f"{prefix}/log_reward": float(np.mean([result.log_reward for result in results])),
         }
-        for result in found:
+        for result in results:
             for name in ("valid_rate", "log_reward", "best_log_reward"):
                 values[f"{prefix}/{name}/{result.task}"] = getattr(result, name)
         return values
@@ -130,11 +129,3 @@ class UnseenTasks(Callback):
 def _log(module: LightningModule, values: dict[str, float]) -> None:
     for name, value in values.items():
         module.log(name, value, batch_size=1)
-
-
-def _parts(trainer: Trainer, module: LightningModule) -> tuple[ProgramScoring, GFlowNetModule]:
-    callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    scoring = next((item for item in callbacks if isinstance(item, ProgramScoring)), None)
-    if scoring is None or not isinstance(module, GFlowNetModule):
-        raise TypeError("UnseenTasks needs a GFlowNetModule and a ProgramScoring callback")
-    return scoring, module

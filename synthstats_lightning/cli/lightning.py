@@ -10,7 +10,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from synthstats_lightning.callbacks import LogZDiagnostics, ProgramScoring  # noqa: F401 - YAML may name it
+from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.cli.checkpoint_choice import choose_checkpoint
 from synthstats_lightning.cli.errors import FAILED, fail, shorten

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -15,13 +16,27 @@ _DIGITS = 15
 """Hexadecimal digits of a hash that fit into 63 bits."""
 
 
+def effective_number(counts: Int[np.ndarray, " kinds"]) -> float:
+    """How many equally common kinds would be as diverse: the exponential of the entropy of shares.
+
+    Args:
+        counts: How often each kind was seen; 0 is the effective number of none.
+    """
+    seen = counts[counts > 0]
+    if not len(seen):
+        return 0.0
+    # in order of size: the same number whatever the kinds are called
+    share = np.sort(seen) / seen.sum()
+    return float(np.exp(-(share * np.log(share)).sum()))
+
+
 class DiversityValues(NamedTuple):
     """Of the programs of all tasks together.
 
     Attributes:
         valid_rate: Share of programs with a structure; NaN of no program.
         structures: Distinct structures (a structure of two tasks counts twice).
-        effective_structures: Exponential of the entropy of their shares; 0 if there is none.
+        effective_structures: See `effective_number`; 0 if there is none.
         top_mass: Share of all programs, failed ones included, that the commonest structures have.
     """
 
@@ -71,13 +86,11 @@ class StructureDiversity(Metric):
     def compute(self) -> DiversityValues:
         """Shares and numbers over everything seen."""
         codes: Int[Tensor, " valid"] = dim_zero_cat(self.codes) if len(self.codes) else torch.zeros(0)
-        counts = torch.unique(codes, return_counts=True)[1].double()
-        share = counts / counts.sum()
-        effective = (-(share * share.log()).sum()).exp() if len(counts) else counts.sum()
+        counts = torch.unique(codes, return_counts=True)[1]
         top = counts.sort(descending=True).values[: self.top].sum()
         return DiversityValues(
             counts.sum() / self.count,
             torch.tensor(float(len(counts))),
-            effective,
+            torch.tensor(effective_number(counts.cpu().numpy())),
             top / self.count,
         )

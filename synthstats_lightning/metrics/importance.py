@@ -1,39 +1,65 @@
-"""log Z by importance sampling, over batches and processes."""
+"""log Z by importance sampling with the policy as proposal, at once or over batches and processes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
+
+
+class LogZEstimate(NamedTuple):
+    """An estimate of log Z from programs that the policy wrote; NaN of no program.
+
+    Attributes:
+        value: Estimate, in nats.
+        standard_error: Its standard error by the delta method, in nats; infinite of one program.
+        effective_sample_size: (Σw)² / Σw² (Kish), in programs.
+    """
+
+    value: float
+    standard_error: float
+    effective_sample_size: float
+
+
+def importance_log_z(log_weight: Float[np.ndarray, " programs"]) -> LogZEstimate:
+    """Estimates log Z, the log of the mean weight, from programs that the policy wrote at temperature 1.
+
+    Args:
+        log_weight: Log of the target, not normalised, minus log π of each program, in nats.
+    """
+    if not len(log_weight):
+        return LogZEstimate(np.nan, np.nan, np.nan)
+    top = log_weight.max()
+    weight = np.exp(log_weight - top)
+    mean = weight.mean()
+    size = weight.sum() ** 2 / np.square(weight).sum()
+    error = weight.std(ddof=1) / np.sqrt(len(weight)) / mean if len(weight) > 1 else np.inf
+    return LogZEstimate(float(top + np.log(mean)), float(error), float(size))
 
 
 class ImportanceValues(NamedTuple):
-    """Per task, as numbers without an axis if there is one task; NaN of a task without programs.
+    """Estimates of every task; see `LogZEstimate`.
 
     Attributes:
-        log_z: Estimate, in nats.
-        standard_error: Of it by the delta method, in nats; NaN of one program.
-        effective_sample_size: (Σw)² / Σw², in programs.
-        size: Programs.
+        log_z: Estimates, in nats.
+        standard_error: Their standard errors, in nats.
+        effective_sample_size: Effective sample sizes, in programs.
+        size: Numbers of programs.
     """
 
-    log_z: Tensor
-    standard_error: Tensor
-    effective_sample_size: Tensor
-    size: Tensor
-
-
-def _log_add(parts: Float[Tensor, "processes tasks"]) -> Float[Tensor, " tasks"]:
-    return parts.logsumexp(0)
+    log_z: Float[Tensor, " tasks"]
+    standard_error: Float[Tensor, " tasks"]
+    effective_sample_size: Float[Tensor, " tasks"]
+    size: Float[Tensor, " tasks"]
 
 
 class ImportanceLogZ(Metric):
-    """Estimates log Z = log E_π[R / π] from programs that the policy wrote at temperature 1.
-
-    Sums of weights and of their squares are kept in log space, and added in log space over processes.
+    """Estimates log Z of every task over batches and processes; see `importance_log_z`.
 
     Args:
         num_tasks: Tasks, each with a log Z of its own.
@@ -45,33 +71,20 @@ class ImportanceLogZ(Metric):
 
     def __init__(self, num_tasks: int) -> None:
         super().__init__()
-        nothing = torch.full((num_tasks,), -torch.inf, dtype=torch.float64)
-        self.add_state("log_sum", nothing.clone(), dist_reduce_fx=_log_add)
-        self.add_state("log_sum_squares", nothing.clone(), dist_reduce_fx=_log_add)
-        self.add_state("count", torch.zeros(num_tasks, dtype=torch.float64), dist_reduce_fx="sum")
-        self.log_sum: Tensor
-        self.log_sum_squares: Tensor
-        self.count: Tensor
+        self.num_tasks = num_tasks
+        self.add_state("log_weight", [], dist_reduce_fx="cat")
+        self.add_state("task_index", [], dist_reduce_fx="cat")
+        self.log_weight: list[Tensor]
+        self.task_index: list[Tensor]
 
-    def update(
-        self,
-        log_reward: Float[Tensor, " batch"],
-        log_prob: Float[Tensor, " batch"],
-        task_index: Int[Tensor, " batch"],
-    ) -> None:
-        """Takes in programs: log rewards and log π in nats, and the task of each."""
-        log_weight = log_reward.detach().double() - log_prob.detach().double()
-        for task in torch.unique(task_index).tolist():
-            own = log_weight[task_index == task]
-            self.log_sum[task] = torch.logaddexp(self.log_sum[task], own.logsumexp(0))
-            self.log_sum_squares[task] = torch.logaddexp(self.log_sum_squares[task], (2 * own).logsumexp(0))
-            self.count[task] += len(own)
+    def update(self, log_weight: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"]) -> None:
+        """Takes in programs: the log of each one's weight, in nats, and its task."""
+        self.log_weight.append(log_weight.detach().double())
+        self.task_index.append(task_index)
 
     def compute(self) -> ImportanceValues:
         """Estimate, error, effective sample size and count of every task."""
-        size = (2 * self.log_sum - self.log_sum_squares).exp()
-        # var(w) / (n mean(w)²) with the unbiased variance; rounding may take it below 0
-        relative = ((self.count / size - 1) / (self.count - 1)).clamp(min=0)
-        known = self.count > 0
-        log_z = torch.where(known, self.log_sum - self.count.log(), torch.nan)
-        return ImportanceValues(log_z, relative.sqrt(), size, self.count)
+        weights, tasks = dim_zero_cat(self.log_weight), dim_zero_cat(self.task_index)
+        own = [weights[tasks == task].cpu().numpy() for task in range(self.num_tasks)]
+        rows = [(*importance_log_z(each), float(len(each))) for each in own]
+        return ImportanceValues(*torch.tensor(rows, dtype=torch.float64, device=weights.device).T)

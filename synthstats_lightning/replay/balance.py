@@ -30,14 +30,3 @@ def structure_probabilities(
     weight = 1.0 / shares
     probabilities: Float[np.ndarray, " entries"] = weight[group]
     return probabilities
-
-
-def effective_number(counts: Int[np.ndarray, " kinds"]) -> float:
-    """Exponential of the entropy of shares: how many equally common kinds would be as diverse.
-
-    Args:
-        counts: At least one positive number.
-    """
-    # in order of size: the same number whatever the kinds are called
-    share = np.sort(counts[counts > 0]) / counts.sum()
-    return float(np.exp(-(share * np.log(share)).sum()))

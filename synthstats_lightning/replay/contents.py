@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from synthstats_lightning.replay.balance import effective_number
+from synthstats_lightning.metrics.diversity import effective_number
 from synthstats_lightning.replay.entries import Entries
 
 
@@ -86,7 +86,7 @@ def composition(buffers: Sequence[Contents]) -> dict[str, float]:
         "failed": 1 - float(counts.sum()) / entries,
         "duplicates": sum(part.duplicates for part in buffers) / max(1, sum(part.added for part in buffers)),
         "structures": float(len(counts)),
-        "effective_structures": effective_number(counts) if len(counts) else 0.0,
+        "effective_structures": effective_number(counts),
         "age_mean": sum(part.age_sum for part in buffers) / entries,
         "age_max": float(max(part.age_max for part in buffers)),
     }

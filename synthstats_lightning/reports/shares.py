@@ -7,41 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from synthstats_lightning.metrics import effective_number, importance_log_z
 from synthstats_lightning.reports.records import ProgramRecord
-
-
-class LogZEstimate(NamedTuple):
-    """Importance-sampling estimate of log Z with the policy as proposal.
-
-    Attributes:
-        value: In nats.
-        standard_error: In nats (delta method).
-        effective_sample_size: In programs.
-    """
-
-    value: float
-    standard_error: float
-    effective_sample_size: float
-
-
-def importance_log_z(
-    log_reward: Float[np.ndarray, " programs"], log_prob: Float[np.ndarray, " programs"]
-) -> LogZEstimate:
-    """Estimates log Z = log E_pi[R / pi] from programs sampled from the policy at temperature 1.
-
-    Args:
-        log_reward: In nats.
-        log_prob: Log-probability under the policy that sampled them, in nats.
-    """
-    log_weight = log_reward - log_prob
-    top = log_weight.max()
-    weight = np.exp(log_weight - top)
-    mean = weight.mean()
-    ess = weight.sum() ** 2 / np.square(weight).sum()
-    spread = weight.std(ddof=1) / np.sqrt(len(weight)) / mean if len(weight) > 1 else np.inf
-    return LogZEstimate(float(top + np.log(mean)), float(spread), float(ess))
 
 
 def merged_records(ranks: Sequence[Mapping[int, list[ProgramRecord]]]) -> dict[int, list[ProgramRecord]]:
@@ -116,7 +84,7 @@ def evaluation_metrics(records: Sequence[ProgramRecord], log_z: float) -> dict[s
     scored = [record for record in records if record.score.scored]
     log_reward = np.array([record.log_reward for record in records])
     log_prob = np.array([record.log_prob for record in records])
-    estimate = importance_log_z(log_reward, log_prob)
+    estimate = importance_log_z(log_reward - log_prob)
     metrics = {
         "valid_rate": len(scored) / len(records),
         "log_reward": float(log_reward.mean()),
@@ -129,7 +97,6 @@ def evaluation_metrics(records: Sequence[ProgramRecord], log_z: float) -> dict[s
     }
     if scored:
         counts = np.array(list(Counter(record.score.structure for record in scored).values()))
-        share = counts / counts.sum()
         metrics |= {
             "evidence": float(
                 np.mean([record.score.evidence for record in scored if record.score.evidence is not None])
@@ -139,7 +106,7 @@ def evaluation_metrics(records: Sequence[ProgramRecord], log_z: float) -> dict[s
                 np.max([record.score.elpd for record in scored if record.score.elpd is not None])
             ),
             "structures": float(len(counts)),
-            "effective_structures": float(np.exp(-(share * np.log(share)).sum())),
+            "effective_structures": effective_number(counts),
             "top_structure_share": float(counts.max() / len(records)),
         }
     return metrics

@@ -53,7 +53,7 @@ def values(rows: list[int]) -> list[torch.Tensor]:
     diversity, prefixes = StructureDiversity(2), PrefixCollapse((1, 3))
     moments.update(prob - reward)
     variance.update(reward - prob, task)
-    importance.update(reward, prob, task)
+    importance.update(reward - prob, task)
     diversity.update([columns["structure"][row] for row in rows], task.tolist())
     prefixes.update(columns["ids"][index], torch.ones(len(rows), 6, dtype=torch.bool), task)
     computed = [metric.compute() for metric in (moments, variance, importance, diversity, prefixes)]

@@ -18,7 +18,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule
-from synthstats_lightning.callbacks import LogZDiagnostics, TrainingMetrics
+from synthstats_lightning.callbacks import TrainingMetrics
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.testing.fakes import FakeExecutor
@@ -86,7 +86,7 @@ def fit(folder: Path, devices: int, steps: int = STEPS, checkpoint: Path | None 
         limit_val_batches=0,
         num_sanity_val_steps=0,
         default_root_dir=folder,
-        callbacks=[scoring, metrics, LogZDiagnostics(every_n_steps=10, num_programs=2), losses, saving],
+        callbacks=[scoring, metrics, losses, saving],
     )
     trainer.fit(module, data, ckpt_path=checkpoint)
     end = {
