@@ -130,6 +130,7 @@ class GFlowNetModule(LightningModule):
         self.estimates_first_log_z = log_z_init is None
         self.flow_head: FlowHead | None = None
         self.reference_adapter: dict[str, Tensor] | None = None
+        self._reference_step = 0
         self.batch_residual: Tensor | None = None
         self.throughput: Throughput | None = None
         self.policy: Policy | None = None
@@ -255,20 +256,19 @@ class GFlowNetModule(LightningModule):
         """The objective's loss of a batch, with log Z started, or followed, from the batch."""
         policy, objective, task = self.loaded_policy, self.objective, batch.task_index
         self._learn_prompts(batch)
+        self._reset_reference()
         if not len(batch):
             return self._no_loss(batch)
         inputs = loss_inputs(policy, batch, objective.needs, self.sampling.min_new_tokens)
         log_prob = inputs.log_prob
-        if self.estimates_first_log_z or not objective.learns_log_z:
-            self.log_z.initialise(log_prob, batch.log_reward, task)
-        if not objective.learns_log_z:
-            self.log_z.follow(log_prob, batch.log_reward, task)
+        if self.reference_adapter is not None:
+            inputs.named["reference_log_prob"] = self._moved_reference(batch)
+        ratio = objective.log_target_ratio(log_prob.detach(), batch.log_reward, inputs.named)
+        self._estimate_log_z(ratio, task)
         log_z = self.log_z(task)
         if self.flow_head is not None and inputs.hidden is not None:
             inputs.named["log_flow"] = self.flow_head(inputs.hidden, log_z)
-        if objective.reset_reference_every > 0:
-            inputs.named["reference_log_prob"] = self._moved_reference(batch)
-        self.batch_residual = (log_z + log_prob - batch.log_reward).detach()
+        self.batch_residual = (log_z - ratio).detach()
         output: LossOutput = objective(log_prob, batch.log_reward, log_z, **inputs.named)
         if not objective.learns_log_z:
             # every parameter takes part, as distributed training wants, without being moved
@@ -291,20 +291,29 @@ class GFlowNetModule(LightningModule):
     def _no_loss(self, batch: TrajectoryBatch) -> LossOutput:
         """A step of a rank without programs: no gradient, and its part in whatever the others exchange."""
         objective, nothing = self.objective, batch.log_reward
-        if self.estimates_first_log_z or not objective.learns_log_z:
-            self.log_z.initialise(nothing, nothing, batch.task_index)
-        if not objective.learns_log_z:
-            self.log_z.follow(nothing, nothing, batch.task_index)
+        self._estimate_log_z(nothing, batch.task_index)
         objective.join(nothing)
         self.batch_residual = nothing
         zero = torch.stack([0.0 * p.sum() for p in self.parameters() if p.requires_grad]).sum()
         return LossOutput(zero, nothing, {})
 
+    def _estimate_log_z(self, log_ratio: Tensor, task_index: Tensor) -> None:
+        """Starts log Z from a batch, and lets it follow where the objective learns none; on all ranks."""
+        learned = self.objective.learns_log_z
+        if self.estimates_first_log_z or not learned:
+            self.log_z.initialise(log_ratio, task_index)
+        if not learned:
+            self.log_z.follow(log_ratio, task_index)
+
+    def _reset_reference(self) -> None:
+        """Where the reference policy moves, makes it the present one when it is time; on all ranks."""
+        every, step = self.objective.reset_reference_every, self.global_step
+        if every > 0 and step > 0 and step % every == 0 and step != self._reference_step:
+            self.reference_adapter, self._reference_step = copy_adapter(self.loaded_policy), step
+
     def _moved_reference(self, batch: TrajectoryBatch) -> Tensor:
-        """Log-probabilities under the reference policy that moves; at first, and after each reset, a copy."""
-        policy, every = self.loaded_policy, self.objective.reset_reference_every
-        if self.global_step > 0 and self.global_step % every == 0:
-            self.reference_adapter = copy_adapter(policy)
+        """Log-probabilities under the reference policy as it was at the last reset."""
+        policy = self.loaded_policy
         if self.reference_adapter is None:
             return batch.reference_log_prob
         with adapter_as(policy, self.reference_adapter), policy.evaluating():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack, cast
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -112,7 +113,10 @@ class Objective(nn.Module, ABC):
         """
         if missing := sorted(self.needs - inputs.keys()):
             raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}; got {', '.join(inputs)}")
-        return self.compute(log_prob, log_reward, log_z, inputs)
+        # sums over many tokens: whatever autocast the policy runs under ends here
+        with torch.autocast(log_prob.device.type, enabled=False):
+            wide = cast(ObjectiveInputs, {name: at_least_float32(value) for name, value in inputs.items()})
+            return self.compute(*map(at_least_float32, (log_prob, log_reward, log_z)), wide)
 
     @abstractmethod
     def compute(
@@ -122,7 +126,26 @@ class Objective(nn.Module, ABC):
         log_z: Float[Tensor, " batch"],
         inputs: ObjectiveInputs,
     ) -> LossOutput:
-        """As `forward`, with everything that `needs` names in `inputs`."""
+        """As `forward`, with everything that `needs` names in `inputs`, and no number below float32."""
+
+    def log_target_ratio(
+        self,
+        log_prob: Float[Tensor, " batch"],
+        log_reward: Float[Tensor, " batch"],
+        inputs: ObjectiveInputs,
+    ) -> Float[Tensor, " batch"]:
+        """Log of the target, not normalised, minus log π: equal to log Z for every program at the target.
+
+        Whatever compares the policy with its target asks here: where log Z starts and what it follows,
+        residuals, estimates of log Z by importance sampling, shares of the posterior.
+
+        Args:
+            log_prob: Log-probability of each program under the policy, in nats.
+            log_reward: Log reward of each program, in nats.
+            inputs: `task_index`, `reference_log_prob` and `stored_reference_log_prob`; `mask` where
+                tokens count.
+        """
+        return log_reward - log_prob
 
     def join(self, nothing: Float[Tensor, " none"]) -> None:
         """Takes part, with no programs, in what `compute` exchanges between the ranks of a run.
@@ -135,6 +158,11 @@ class Objective(nn.Module, ABC):
         """
         if self.groups_span_ranks:
             group_mean(nothing, nothing.long(), across_ranks=True)
+
+
+def at_least_float32(value: Tensor) -> Tensor:
+    """A tensor with numbers of half precision in float32; float64, integers and truth values as they are."""
+    return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
 
 
 def loss_output(loss: Float[Tensor, ""], residual: Float[Tensor, " batch"], **metrics: Tensor) -> LossOutput:

@@ -104,6 +104,29 @@ class FlowRL(Objective):
         if importance_weights:
             self.needs |= {"behaviour_log_prob"}
 
+    def log_target_ratio(
+        self,
+        log_prob: Float[Tensor, " batch"],
+        log_reward: Float[Tensor, " batch"],
+        inputs: ObjectiveInputs,
+    ) -> Float[Tensor, " batch"]:
+        """Of π_ref exp(β r), see `Objective.log_target_ratio`.
+
+        Normalised by length it is per token, as log Z is then, where `mask` says how many there are.
+        """
+        relative = log_prob - inputs["reference_log_prob"]
+        if self.normalise_length and "mask" in inputs:
+            relative = relative / inputs["mask"].sum(1).clamp(min=1)
+        return self.beta * self._reward(log_reward, inputs) - relative
+
+    def _reward(
+        self, log_reward: Float[Tensor, " batch"], inputs: ObjectiveInputs
+    ) -> Float[Tensor, " batch"]:
+        reward = log_reward - self.prior_weight * inputs["reference_log_prob"]
+        if self.normalise_reward:
+            return group_advantage(reward, inputs["task_index"], scale_by_std=True)
+        return reward
+
     def compute(
         self,
         log_prob: Float[Tensor, " batch"],
@@ -112,9 +135,7 @@ class FlowRL(Objective):
         inputs: ObjectiveInputs,
     ) -> LossOutput:
         """See `Objective.forward` and `flow_rl_loss`."""
-        reward = log_reward - self.prior_weight * inputs["reference_log_prob"]
-        if self.normalise_reward:
-            reward = group_advantage(reward, inputs["task_index"], scale_by_std=True)
+        reward = self._reward(log_reward, inputs)
         log_ratio = log_prob.detach() - inputs["behaviour_log_prob"] if self.importance_weights else None
         loss, residual = flow_rl_loss(
             log_prob,

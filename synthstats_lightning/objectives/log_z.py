@@ -12,10 +12,7 @@ from synthstats_lightning.objectives.float32 import Float32Module
 
 
 def log_variance_estimate(
-    log_prob: Float[Tensor, " batch"],
-    log_reward: Float[Tensor, " batch"],
-    task_index: Int[Tensor, " batch"],
-    num_tasks: int,
+    log_ratio: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"], num_tasks: int
 ) -> tuple[Float[Tensor, " tasks"], Float[Tensor, " tasks"]]:
     """Per task, the log Z that minimises the variance of the trajectory balance residual over a batch.
 
@@ -23,19 +20,18 @@ def log_variance_estimate(
     the mean and not a log-sum-exp, because only the mean makes the batch's mean residual zero.
 
     Args:
-        log_prob: log π(y | x) in nats.
-        log_reward: log R(y) in nats.
+        log_ratio: Log of the target minus log π(y | x) in nats; see `Objective.log_target_ratio`.
         task_index: Which task each row belongs to, in `[0, num_tasks)`.
         num_tasks: Number of tasks.
 
     Returns:
-        Sum of log R − log π per task, and number of rows per task, both float32 `[tasks]`; their ratio is the
-        estimate. Sums and counts, because they can be added up over the ranks of a distributed run.
+        Sum of the log ratios per task, and number of rows per task, both float64 `[tasks]`; their quotient is
+        the estimate. Sums and counts, because they can be added up over the ranks of a distributed run.
     """
-    difference = (log_reward - log_prob).detach().float()
-    zeros = torch.zeros(num_tasks, device=difference.device)
-    return zeros.index_add(0, task_index, difference), zeros.index_add(
-        0, task_index, torch.ones_like(difference)
+    log_ratio = log_ratio.detach().double()
+    zeros = torch.zeros(num_tasks, dtype=torch.float64, device=log_ratio.device)
+    return zeros.index_add(0, task_index, log_ratio), zeros.index_add(
+        0, task_index, torch.ones_like(log_ratio)
     )
 
 
@@ -78,10 +74,7 @@ class LogPartition(Float32Module, ABC):
 
     @torch.no_grad()
     def initialise(
-        self,
-        log_prob: Float[Tensor, " batch"],
-        log_reward: Float[Tensor, " batch"],
-        task_index: Int[Tensor, " batch"],
+        self, log_ratio: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"]
     ) -> None:
         """Start each task that has rows in this batch, and was not started before, from its own estimate.
 
@@ -89,40 +82,35 @@ class LogPartition(Float32Module, ABC):
         same values. Later calls cost nothing once every task is initialised.
 
         Args:
-            log_prob: log π(y | x) in nats.
-            log_reward: log R(y) in nats.
+            log_ratio: Log of the target minus log π(y | x) in nats; see `Objective.log_target_ratio`.
             task_index: Which task each row belongs to.
         """
         if bool(self.initialised.all()):
             return
-        estimate, present = self._estimate(log_prob, log_reward, task_index)
+        estimate, present = self._estimate(log_ratio, task_index)
         fresh = present & ~self.initialised
         self.initialised |= fresh
         self.assign(estimate, fresh)
 
     @torch.no_grad()
     def follow(
-        self,
-        log_prob: Float[Tensor, " batch"],
-        log_reward: Float[Tensor, " batch"],
-        task_index: Int[Tensor, " batch"],
-        rate: float = 0.1,
+        self, log_ratio: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"], rate: float = 0.1
     ) -> None:
         """Move each task of this batch by `rate` of the way to its estimate; where the loss learns no log Z.
 
         Arguments and ranks are as for `initialise`, which comes first.
         """
-        estimate, present = self._estimate(log_prob, log_reward, task_index)
+        estimate, present = self._estimate(log_ratio, task_index)
         self.assign(torch.lerp(self.per_task(), estimate, rate), present & self.initialised)
 
     def _estimate(
-        self, log_prob: Tensor, log_reward: Tensor, task_index: Tensor
+        self, log_ratio: Tensor, task_index: Tensor
     ) -> tuple[Float[Tensor, " tasks"], Bool[Tensor, " tasks"]]:
-        total, count = log_variance_estimate(log_prob, log_reward, task_index, len(self.initialised))
+        total, count = log_variance_estimate(log_ratio, task_index, len(self.initialised))
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(total)
             torch.distributed.all_reduce(count)
-        return total / count.clamp(min=1), count > 0
+        return (total / count.clamp(min=1)).float(), count > 0
 
 
 class LogZ(LogPartition):

@@ -55,12 +55,15 @@ class PromptLogZ(LogPartition):
     def predict(self, features: Float[Tensor, "prompts width"]) -> Float[Tensor, " prompts"]:
         """Log Z of prompts that may belong to no task, in nats."""
         standardised = nn.functional.layer_norm(features.detach().float(), features.shape[1:])
-        return self.bias + standardised @ self.weight / len(self.weight)
+        return self._value(standardised)
 
     def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The log Z of each row's task, in nats; b for a task whose prompt has no features yet."""
-        with torch.autocast(self.bias.device.type, enabled=False):
-            return self.bias + self.features[task_index] @ self.weight / len(self.weight)
+        return self._value(self.features[task_index])
+
+    def _value(self, standardised: Float[Tensor, "prompts width"]) -> Float[Tensor, " prompts"]:
+        # products of matrices are rounded under autocast and TF32, sums of products are not
+        return self.bias + (standardised * self.weight).sum(-1) / len(self.weight)
 
     @torch.no_grad()
     def assign(self, target: Float[Tensor, " tasks"], chosen: Bool[Tensor, " tasks"]) -> None:

@@ -89,6 +89,21 @@ class RelativeTrajectoryBalance(Objective):
         self.learns_log_z = log_z == "learned"
         self.groups_span_ranks = log_z == "batch"
 
+    def log_target_ratio(
+        self,
+        log_prob: Float[Tensor, " batch"],
+        log_reward: Float[Tensor, " batch"],
+        inputs: ObjectiveInputs,
+    ) -> Float[Tensor, " batch"]:
+        """Of π_ref R^β, see `Objective.log_target_ratio`; with a reference that moves, of the present one."""
+        return self._log_target(log_reward, inputs) - log_prob
+
+    def _log_target(
+        self, log_reward: Float[Tensor, " batch"], inputs: ObjectiveInputs
+    ) -> Float[Tensor, " batch"]:
+        score = log_reward - self.prior_weight * inputs["stored_reference_log_prob"]
+        return inputs["reference_log_prob"].detach() + self.beta * score
+
     def compute(
         self,
         log_prob: Float[Tensor, " batch"],
@@ -98,10 +113,10 @@ class RelativeTrajectoryBalance(Objective):
     ) -> LossOutput:
         """See `Objective.forward` and `relative_trajectory_balance_loss`."""
         reference, regression = inputs["reference_log_prob"], self.regression or SQUARE
-        reward = log_reward - self.prior_weight * inputs["stored_reference_log_prob"]
         if self.log_z == "batch":
-            target = reference.detach() + self.beta * reward
+            target = self._log_target(log_reward, inputs)
             return loss_output(*log_variance_loss(log_prob, target, inputs["task_index"], regression))
+        reward = log_reward - self.prior_weight * inputs["stored_reference_log_prob"]
         loss, residual = relative_trajectory_balance_loss(
             log_prob, reference, reward, log_z, self.beta, regression
         )

@@ -61,6 +61,17 @@ class RLOO(Objective):
         if kl_weight:
             self.needs |= {"reference_log_prob"}
 
+    def log_target_ratio(
+        self,
+        log_prob: Float[Tensor, " batch"],
+        log_reward: Float[Tensor, " batch"],
+        inputs: ObjectiveInputs,
+    ) -> Float[Tensor, " batch"]:
+        """Of π_ref R^(1/κ), see `Objective.log_target_ratio`; without κ there is no target but the best."""
+        if not self.kl_weight:
+            return log_reward - log_prob
+        return inputs["reference_log_prob"] + log_reward / self.kl_weight - log_prob
+
     def compute(
         self,
         log_prob: Float[Tensor, " batch"],
@@ -72,5 +83,6 @@ class RLOO(Objective):
         group, reward = inputs["task_index"], log_reward
         if self.kl_weight:
             reward = reward - self.kl_weight * (log_prob.detach() - inputs["reference_log_prob"])
-        _, residual = log_variance_loss(log_prob.detach(), log_reward, group)
+        log_target = log_prob.detach() + self.log_target_ratio(log_prob.detach(), log_reward, inputs)
+        _, residual = log_variance_loss(log_prob.detach(), log_target, group)
         return loss_output(rloo_loss(log_prob, reward, group), residual)

@@ -75,7 +75,7 @@ def train(
         inputs = objective_inputs(policy, reference, flow, log_reward, task, rows.flatten())
         log_prob = inputs.pop("log_prob")
         if objective.learns_log_z:
-            log_z.initialise(log_prob, rewards, task)
+            log_z.initialise(objective.log_target_ratio(log_prob, rewards, inputs), task)
         # log R and log Z in float64, so that nothing is lost on the way
         output = objective(log_prob, rewards, log_z(task).double(), **inputs)
         optimizer.zero_grad()

@@ -124,7 +124,7 @@ def test_a_plain_pytorch_loop() -> None:
             ]
         )
         log_prob = policy.program_log_probs(prompt_ids, drawn.program_ids, drawn.program_mask, prompt_mask)
-        log_z.initialise(log_prob, reward, task)
+        log_z.initialise(reward - log_prob, task)
         optimizer.zero_grad()
         objective(log_prob, reward, log_z(task)).loss.backward()
         optimizer.step()

@@ -197,8 +197,8 @@ def steps_in_process(rank: int) -> None:
         else:
             log_prob, log_reward = torch.tensor([-2.0, -3.0]), torch.tensor([1.0, 4.0])
             task = torch.tensor([1, 1])
-            made.log_z.initialise(log_prob, log_reward, task)
-            made.log_z.follow(log_prob, log_reward, task)
+            made.log_z.initialise(log_reward - log_prob, task)
+            made.log_z.follow(log_reward - log_prob, task)
             loss, residual = log_variance_loss(log_prob, log_reward, task)
             assert residual.tolist() == [2.0, -2.0]
             output, size = loss_output(loss, residual), 2

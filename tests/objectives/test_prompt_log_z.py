@@ -18,11 +18,11 @@ def made(initial: float = 0.0) -> PromptLogZ:
 def test_starts_from_the_estimates_of_its_tasks_as_they_come() -> None:
     log_z = made()
     assert log_z.per_task().tolist() == [0.0, 0.0, 0.0]
-    log_z.initialise(torch.zeros(3), torch.tensor([4.0, 6.0, -30.0]), torch.tensor([0, 0, 1]))
+    log_z.initialise(torch.tensor([4.0, 6.0, -30.0]), torch.tensor([0, 0, 1]))
     assert log_z.per_task()[:2].tolist() == pytest.approx([5.0, -30.0], abs=1e-4)
-    log_z.initialise(torch.zeros(2), torch.tensor([99.0, 70.0]), torch.tensor([0, 2]))
+    log_z.initialise(torch.tensor([99.0, 70.0]), torch.tensor([0, 2]))
     assert log_z.per_task().tolist() == pytest.approx([5.0, -30.0, 70.0], abs=1e-3)
-    log_z.follow(torch.zeros(1), torch.tensor([15.0]), torch.tensor([0]), rate=0.5)
+    log_z.follow(torch.tensor([15.0]), torch.tensor([0]), rate=0.5)
     assert log_z.per_task().tolist() == pytest.approx([10.0, -30.0, 70.0], abs=1e-3)
     assert log_z.predict(FEATURES).tolist() == pytest.approx(log_z.per_task().tolist(), abs=1e-4)
 
@@ -52,7 +52,7 @@ def test_all_forms_stay_float32_and_are_saved() -> None:
     for log_z in (made(3.0), ScalarLogZ(3, 3.0)):
         log_z.to(torch.bfloat16)
         assert all(parameter.dtype == torch.float32 for parameter in log_z.parameters())
-        log_z.initialise(torch.zeros(2), torch.tensor([7.0, 9.0]), torch.tensor([1, 1]))
+        log_z.initialise(torch.tensor([7.0, 9.0]), torch.tensor([1, 1]))
         fresh = PromptLogZ(3, WIDTH) if isinstance(log_z, PromptLogZ) else ScalarLogZ(3)
         fresh.load_state_dict(log_z.state_dict())
         assert torch.equal(fresh.per_task(), log_z.per_task())
@@ -61,7 +61,7 @@ def test_all_forms_stay_float32_and_are_saved() -> None:
 
 def test_one_log_z_for_all_tasks() -> None:
     log_z = ScalarLogZ(3)
-    log_z.initialise(torch.zeros(2), torch.tensor([2.0, 4.0]), torch.tensor([0, 2]))
+    log_z.initialise(torch.tensor([2.0, 4.0]), torch.tensor([0, 2]))
     assert log_z.per_task().tolist() == [3.0] * 3
     assert log_z.initialised.all()
     log_z(torch.tensor([0, 1])).sum().backward()

@@ -150,8 +150,7 @@ def test_no_loss_and_no_gradient_at_the_optimum_of_two_prompts(name: str) -> Non
     loss, grads, residual = loss_at(objective, target(log_reward), log_reward)
     assert abs(loss.item()) < 1e-12
     assert max(grad.abs().max().item() for grad in grads) < 1e-9
-    if not name.startswith("RLOO"):
-        assert residual.abs().max() < 1e-9
+    assert residual.abs().max() < 1e-9
 
 
 @pytest.mark.parametrize("name", SPECIAL)
@@ -188,7 +187,7 @@ def test_training_on_policy_samples_reaches_the_documented_target(name: str) -> 
 def test_training_reaches_the_target_where_assumed_prefix_rewards_are_true(name: str) -> None:
     objective, reward = SPECIAL[name]
     log_reward = reward(TabularPolicy(1, LENGTH).programs, 2)
-    trained = train(objective, log_reward, LENGTH, 700)
+    trained = train(objective, log_reward, LENGTH, 900)
     assert total_variation(trained.policy, log_reward).max() <= 0.03
 
 

@@ -68,7 +68,7 @@ def test_training_on_policy_samples_reaches_the_target() -> None:
         behaviour = 0.9 * log_probs.detach().exp() + 0.1 / count
         rows = torch.multinomial(behaviour, 64, replacement=True, generator=generator)
         log_prob, reward = log_probs.gather(1, rows).flatten(), log_reward.gather(1, rows).flatten()
-        log_z.initialise(log_prob, reward, task)
+        log_z.initialise(reward - log_prob, task)
         output = objective(log_prob, reward, log_z(task))
         optimizer.zero_grad()
         output.loss.backward()

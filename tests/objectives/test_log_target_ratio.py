@@ -1,0 +1,71 @@
+"""What an objective says that its target minus log π is: log Z, of every program, at its exact optimum."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from synthstats_lightning.objectives import (
+    GRPO,
+    GSPO,
+    BestOfN,
+    LogZ,
+    Objective,
+    RelativeTrajectoryBalance,
+    Supervised,
+    TrajectoryBalance,
+)
+from tests.objectives.language import (
+    TabularPolicy,
+    every_program,
+    multimodal_log_reward,
+    objective_inputs,
+    random_policy,
+)
+from tests.objectives.test_targets import CASES, LENGTH
+
+
+def programs(log_target: torch.Tensor, log_reward: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    policy = TabularPolicy(num_prompts=2, max_length=LENGTH)
+    log_flow = policy.set_optimum(log_target)
+    prompt, row = every_program(policy)
+    inputs = objective_inputs(policy, random_policy(2, LENGTH), log_flow, log_reward, prompt, row)
+    log_prob = inputs.pop("log_prob").detach()
+    return log_prob, log_reward[prompt, row], prompt, inputs
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_at_the_target_it_is_log_z_of_every_program(name: str) -> None:
+    objective, target = CASES[name]
+    log_reward = multimodal_log_reward(TabularPolicy(1, LENGTH).programs, 2)
+    log_target = target(log_reward)
+    log_prob, reward, prompt, inputs = programs(log_target, log_reward)
+    ratio = objective.log_target_ratio(log_prob, reward, inputs)
+    first = torch.stack([ratio[prompt == task][0] for task in range(2)])
+    torch.testing.assert_close(ratio, first[prompt])
+    if name not in ("FlowRL normalised",):  # whose log Z is per token
+        torch.testing.assert_close(first, log_target.logsumexp(1))
+    log_z = LogZ(2)
+    log_z.initialise(ratio, prompt)
+    torch.testing.assert_close(log_z.value.detach().double(), first, rtol=1e-6, atol=1e-6)
+    if objective.learns_log_z:
+        output = objective(log_prob, reward, log_z.value.double()[prompt], **inputs)
+        if name not in ("RapTB", "AB-SubTB"):  # of which this is the whole program's residual as well
+            assert output.residual.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("objective", [GRPO(), GSPO(), BestOfN(4), Supervised()])
+def test_baselines_are_held_against_the_reward(objective: Objective) -> None:
+    log_prob, log_reward = torch.tensor([-1.0, -2.0]), torch.tensor([3.0, 5.0])
+    assert objective.log_target_ratio(log_prob, log_reward, {}).tolist() == [4.0, 7.0]
+
+
+def test_two_spellings_of_one_target_say_the_same() -> None:
+    """The reference in the reward, or beside it."""
+    log_prob, score = torch.tensor([-10.0, -130.0]), torch.tensor([3.0, 5.0])
+    reference = torch.tensor([-16.0, -120.0])
+    inputs = {"reference_log_prob": reference, "stored_reference_log_prob": reference}
+    beside = RelativeTrajectoryBalance().log_target_ratio(log_prob, score, inputs)
+    inside = RelativeTrajectoryBalance(prior_weight=1.0).log_target_ratio(log_prob, score + reference, inputs)
+    plain = TrajectoryBalance().log_target_ratio(log_prob, score + reference, inputs)
+    assert beside.tolist() == inside.tolist() == plain.tolist() == [-3.0, 15.0]
