@@ -80,8 +80,8 @@ class PosteriorReport(Callback):
         console.width = max(console.width, TABLE_WIDTH)
         for index, task in enumerate(scoring.scorer.tasks):
             records = fresh[index]
-            shares = structure_shares(records)
-            metrics = evaluation_metrics(records, module.learned_log_z(index))
+            shares = structure_shares(records, module.objective)
+            metrics = evaluation_metrics(records, module.learned_log_z(index), module.objective)
             self.metrics[task.name] = metrics
             console.print(structure_table(task, shares[: self.top], len(records)))
             for category, count in Counter(r.score.failure for r in records if r.score.failure).most_common():

@@ -433,7 +433,7 @@ class ProgramScoring(Callback):
         evaluated, self._evaluated = merged_records(gather_objects(self._evaluated)), {}
         for index, records in sorted(evaluated.items()):
             suffix = f"/{self.scorer.tasks[index].name}" if len(self.scorer.tasks) > 1 else ""
-            metrics = evaluation_metrics(records, module.learned_log_z(index))
+            metrics = evaluation_metrics(records, module.learned_log_z(index), module.objective)
             named = {f"{stage}/{name}{suffix}": value for name, value in metrics.items()}
             module.log_dict(named, sync_dist=True, batch_size=1)
             failures = Counter(record.score.failure for record in records if record.score.failure is not None)

@@ -22,6 +22,7 @@ from synthstats_lightning.metrics import (
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
 from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate, composition, empty_batch
+from synthstats_lightning.reports.shares import log_target_ratios
 from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.streams import Stream
 
@@ -31,14 +32,15 @@ PROGRAMS_PER_PASS = 32
 class TrainingMetrics(Callback):
     """Logs how balanced the policy is, what it writes, and what it learns from; over all ranks together.
 
-    With every log: `balance/residual_mean` and `balance/residual_std` (nats; log Z + log π − log R of the
-    replayed programs since the last log), `replay/drawn_age` (training steps since they were sampled), and
-    what `ReplayBuffer.composition` says of the buffers of all ranks together, as `replay/…`: a program that
-    several of them hold counts as often.
+    With every log: `balance/residual_mean` and `balance/residual_std` (nats; log Z minus
+    `Objective.log_target_ratio` of the replayed programs since the last log), `replay/drawn_age` (training
+    steps since they were sampled), and what `ReplayBuffer.composition` says of the buffers of all ranks
+    together, as `replay/…`: a program that several of them hold counts as often.
 
-    Every `every_n_steps`, from fresh programs at temperature 1: `fresh/log_ratio_variance` (nats²; of log R −
-    log π within a task, 0 at the target), `fresh/log_z_importance/TASK` (nats; log Z by importance sampling)
-    with its error `fresh/log_z_importance_se/TASK` and `fresh/effective_sample_size/TASK` (programs),
+    Every `every_n_steps`, from fresh programs at temperature 1: `fresh/log_ratio_variance` (nats²; of
+    `Objective.log_target_ratio` within a task, 0 at the target), `fresh/log_z_importance/TASK` (nats; log Z
+    by importance sampling) with its error `fresh/log_z_importance_se/TASK` and
+    `fresh/effective_sample_size/TASK` (programs),
     `fresh/log_z_gap/TASK` (nats; log Z as learned when the programs were drawn, minus that),
     `fresh/valid_rate`, `fresh/structures`, `fresh/effective_structures`, `fresh/top_mass` (share of the
     commonest `top`), `fresh/tokens` and `fresh/length_drift` (tokens; mean length, and by how much it exceeds
@@ -145,8 +147,7 @@ class TrainingMetrics(Callback):
         records = [scoring.record(item) for item in programs]
         task_index = [item.task_index for item in programs]
         index = torch.tensor(task_index, dtype=torch.int64, device=module.device)
-        ratio = [record.log_reward - record.log_prob for record in records]
-        log_weight = torch.tensor(ratio, dtype=torch.float64, device=module.device)
+        log_weight = torch.from_numpy(log_target_ratios(records, module.objective)).to(module.device)
         importance = ImportanceLogZ(len(tasks)).to(module.device)
         variance = GroupedVariance(len(tasks)).to(module.device)
         importance.update(log_weight, index)

@@ -73,9 +73,7 @@ class LogPartition(Float32Module, ABC):
             return self.forward(tasks).detach()
 
     @torch.no_grad()
-    def initialise(
-        self, log_ratio: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"]
-    ) -> None:
+    def initialise(self, log_ratio: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"]) -> None:
         """Start each task that has rows in this batch, and was not started before, from its own estimate.
 
         Call it on every rank, with each rank's own batch, before the first loss: all ranks end up with the

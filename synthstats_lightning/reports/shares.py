@@ -7,9 +7,34 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from jaxtyping import Float
 
 from synthstats_lightning.metrics import effective_number, importance_log_z
+from synthstats_lightning.objectives import Objective, ObjectiveInputs, TrajectoryBalance
 from synthstats_lightning.reports.records import ProgramRecord
+
+
+def log_target_ratios(
+    records: Sequence[ProgramRecord], objective: Objective | None = None
+) -> Float[np.ndarray, " programs"]:
+    """Log importance weights of records of one task, in nats: log of the target minus log π.
+
+    Args:
+        records: One entry a sample.
+        objective: Of the run, which says what the target is; by default it is the reward.
+    """
+    names = ("log_prob", "log_reward", "reference_log_prob")
+    columns = [[getattr(record, name) for record in records] for name in names]
+    log_prob, log_reward, reference = torch.tensor(columns, dtype=torch.float64)
+    inputs: ObjectiveInputs = {
+        "task_index": torch.zeros(len(records), dtype=torch.int64),
+        "reference_log_prob": reference,
+        "stored_reference_log_prob": reference,
+    }
+    ratio = (objective or TrajectoryBalance()).log_target_ratio(log_prob, log_reward, inputs)
+    values: Float[np.ndarray, " programs"] = ratio.numpy()
+    return values
 
 
 def merged_records(ranks: Sequence[Mapping[int, list[ProgramRecord]]]) -> dict[int, list[ProgramRecord]]:
@@ -42,15 +67,18 @@ class StructureShare(NamedTuple):
     best: ProgramRecord
 
 
-def structure_shares(records: Sequence[ProgramRecord]) -> list[StructureShare]:
+def structure_shares(
+    records: Sequence[ProgramRecord], objective: Objective | None = None
+) -> list[StructureShare]:
     """Groups scored samples by structure, largest posterior share first.
 
     Args:
         records: One entry a sample: a program that was sampled twice appears twice.
+        objective: Of the run, which says what the target is; by default it is the reward.
     """
     if not records:
         return []
-    log_weight = np.array([record.log_reward - record.log_prob for record in records])
+    log_weight = log_target_ratios(records, objective)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     shares: dict[str, float] = {}
@@ -68,12 +96,15 @@ def structure_shares(records: Sequence[ProgramRecord]) -> list[StructureShare]:
     return [StructureShare(key, share, counts[key], best[key]) for key, share in ordered]
 
 
-def evaluation_metrics(records: Sequence[ProgramRecord], log_z: float) -> dict[str, float]:
+def evaluation_metrics(
+    records: Sequence[ProgramRecord], log_z: float, objective: Objective | None = None
+) -> dict[str, float]:
     """Summary of freshly sampled programs of one task.
 
     Args:
         records: One entry a sample.
         log_z: Learned log Z of the task, in nats.
+        objective: Of the run, which says what the target is; by default it is the reward.
 
     Returns:
         `valid_rate` (of all samples), `log_reward` (mean over all samples), `evidence` and `elpd` (mean over
@@ -83,12 +114,12 @@ def evaluation_metrics(records: Sequence[ProgramRecord], log_z: float) -> dict[s
     """
     scored = [record for record in records if record.score.scored]
     log_reward = np.array([record.log_reward for record in records])
-    log_prob = np.array([record.log_prob for record in records])
-    estimate = importance_log_z(log_reward - log_prob)
+    log_weight = log_target_ratios(records, objective)
+    estimate = importance_log_z(log_weight)
     metrics = {
         "valid_rate": len(scored) / len(records),
         "log_reward": float(log_reward.mean()),
-        "residual_std": float((log_z + log_prob - log_reward).std()),
+        "residual_std": float((log_z - log_weight).std()),
         "log_z_importance": estimate.value,
         "log_z_importance_se": estimate.standard_error,
         "log_z_gap": log_z - estimate.value,

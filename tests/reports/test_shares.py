@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.metrics import importance_log_z
+from synthstats_lightning.objectives import RLOO, FlowRL, RelativeTrajectoryBalance
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.reports.shares import evaluation_metrics, structure_shares
@@ -43,6 +44,19 @@ def test_structure_shares_weigh_samples_by_reward_over_policy():
     assert sum(share.posterior_share for share in shares) < 1, "failed programs keep their share"
     assert shares[0].num_programs == 1
     assert structure_shares([]) == []
+
+
+def test_shares_are_of_the_objectives_own_target():
+    """Of π_ref R where the reward leaves the reference to the objective, and so is log Z."""
+    rows = [record("x", 1.0, 0.0, np.log(0.5)), record("y", 2.0, 0.0, np.log(0.5))]
+    rows[0].reference_log_prob, rows[1].reference_log_prob = np.log(0.75), np.log(0.25)
+    for objective in (RelativeTrajectoryBalance(), FlowRL(), RLOO(kl_weight=1.0)):
+        shares = structure_shares(rows, objective)
+        assert [round(share.posterior_share, 6) for share in shares] == [0.75, 0.25]
+        metrics = evaluation_metrics(rows, 0.0, objective)
+        assert metrics["log_z_importance"] == pytest.approx(0.0)
+        assert metrics["residual_std"] == pytest.approx(np.log(3) / 2)
+    assert structure_shares(rows)[0].posterior_share == pytest.approx(0.5)
 
 
 def test_evaluation_metrics_count_over_their_stated_denominators():
