@@ -115,8 +115,11 @@ class Objective(nn.Module, ABC):
             raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}; got {', '.join(inputs)}")
         # sums over many tokens: whatever autocast the policy runs under ends here
         with torch.autocast(log_prob.device.type, enabled=False):
-            wide = cast(ObjectiveInputs, {name: at_least_float32(value) for name, value in inputs.items()})
-            return self.compute(*map(at_least_float32, (log_prob, log_reward, log_z)), wide)
+            given = cast("dict[str, Tensor]", inputs)
+            wide = cast(ObjectiveInputs, {name: at_least_float32(value) for name, value in given.items()})
+            return self.compute(
+                at_least_float32(log_prob), at_least_float32(log_reward), at_least_float32(log_z), wide
+            )
 
     @abstractmethod
     def compute(

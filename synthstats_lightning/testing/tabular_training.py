@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from synthstats_lightning.objectives import LogZ, Objective
+from synthstats_lightning.objectives import LogZ, Objective, ObjectiveInputs
 from synthstats_lightning.testing.language import TabularPolicy, objective_inputs, random_policy
 
 
@@ -75,7 +75,8 @@ def train(
         inputs = objective_inputs(policy, reference, flow, log_reward, task, rows.flatten())
         log_prob = inputs.pop("log_prob")
         if objective.learns_log_z:
-            log_z.initialise(objective.log_target_ratio(log_prob, rewards, inputs), task)
+            ratio = objective.log_target_ratio(log_prob, rewards, cast(ObjectiveInputs, inputs))
+            log_z.initialise(ratio, task)
         # log R and log Z in float64, so that nothing is lost on the way
         output = objective(log_prob, rewards, log_z(task).double(), **inputs)
         optimizer.zero_grad()

@@ -15,7 +15,7 @@ from synthstats_lightning.objectives import (
     Supervised,
     TrajectoryBalance,
 )
-from tests.objectives.language import (
+from synthstats_lightning.testing.language import (
     TabularPolicy,
     every_program,
     multimodal_log_reward,
