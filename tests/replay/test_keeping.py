@@ -35,6 +35,13 @@ def test_capacity_of_a_task_evicts_within_the_task():
     assert rewards(buffer) == [-7.0, 3.0, 5.0]
 
 
+def test_the_oldest_of_the_lowest_makes_room():
+    buffer = made(capacity=3, recent=1)
+    for number, reward in enumerate([1.0, 1.0, 1.0, 1.0, 2.0, 0.5, 1.0]):
+        buffer.add(item(number, reward))
+    assert [entry.program_ids[0] for entry in buffer.trajectories] == [3, 4, 6]
+
+
 def test_pinned_programs_never_make_room():
     buffer = made(capacity=2, recent=1)
     buffer.add(item(0, -50.0), pinned=True)
