@@ -12,53 +12,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from synthstats_lightning.programs.distribution import Distribution, Support
+from synthstats_lightning.programs.distribution import Distribution, Domain, Support, entry
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.laws import BOUNDED, COMPOSITES, VECTORS, Law, read_law
 
-DIRAC_DELTA = Distribution("DiracDelta", ("c",), Support.POINT, integer_parameters=frozenset({"c"}))
+DIRAC_DELTA = entry("DiracDelta", {"c": Domain.INTEGER}, Support.POINT, integer_parameters=frozenset({"c"}))
 """All mass on one integer; only as a component of a mixture."""
-
-WITH_CDF = frozenset(
-    {
-        "AsymmetricLaplace",
-        "Beta",
-        "Bernoulli",
-        "Binomial",
-        "Cauchy",
-        "DiscreteUniform",
-        "DiscreteWeibull",
-        "ExGaussian",
-        "Exponential",
-        "Gamma",
-        "Geometric",
-        "Gumbel",
-        "HalfCauchy",
-        "HalfNormal",
-        "HalfStudentT",
-        "InverseGamma",
-        "Kumaraswamy",
-        "Laplace",
-        "LogNormal",
-        "Logistic",
-        "LogitNormal",
-        "Moyal",
-        "NegativeBinomial",
-        "Normal",
-        "Pareto",
-        "Poisson",
-        "StudentT",
-        "Triangular",
-        "Uniform",
-        "Wald",
-        "Weibull",
-    }
-)
-"""Distributions whose distribution function the scorer knows: those that can be truncated or censored."""
 
 _WITH_LOWER = frozenset({Support.POSITIVE, Support.UNIT, Support.INTERVAL, Support.ABOVE, Support.CIRCLE})
 _WITH_UPPER = frozenset({Support.UNIT, Support.INTERVAL, Support.BELOW, Support.CIRCLE})
 _PLAIN = frozenset({Support.REAL, Support.POSITIVE, Support.UNIT})
+_OF_AR = {"constant": Domain.REAL, "rho": Domain.REAL, "sigma": Domain.POSITIVE}
 _VECTOR_PARTS = {"LKJCholeskyCov": frozenset({Support.POSITIVE}), "Ordered": _PLAIN}
 
 
@@ -101,13 +65,13 @@ def entry_of(law: Law) -> Distribution:
         return _vector(law, parts)
     if law.name in BOUNDED:
         support = _bounded_support(law, parts[0])
-        own, own_ranks = law.bounds, (0,) * len(law.bounds)
+        own, own_ranks = dict.fromkeys(law.bounds, Domain.REAL), (0,) * len(law.bounds)
     elif law.name == "Hurdle":
         support = _hurdle_support(law, parts[0])
-        own, own_ranks = ("psi",), (0,)
+        own, own_ranks = {"psi": Domain.UNIT}, (0,)
     else:
         support = _mixture_support(law, parts)
-        own, own_ranks = ("w",), (1,)
+        own, own_ranks = {"w": Domain.SIMPLEX}, (1,)
     extra = int(law.name == "Mixture" and len(parts) == 1)
     if extra and any(parts[0].ranks):
         raise UnsupportedLaw(f"a mixture of {parts[0].name} along an axis: give its components as a list")
@@ -116,13 +80,14 @@ def entry_of(law: Law) -> Distribution:
 
 
 def _made(
-    law: Law, parts: list[Distribution], support: Support, own: tuple[str, ...], ranks: tuple[int, ...]
+    law: Law, parts: list[Distribution], support: Support, own: Mapping[str, Domain], ranks: tuple[int, ...]
 ) -> Distribution:
     numbered = list(enumerate(parts))
     return Distribution(
         law.text(),
         (*own, *(f"{i}.{name}" for i, part in numbered for name in part.parameters)),
         support,
+        (*own.values(), *(domain for part in parts for domain in part.domains)),
         integer_parameters=frozenset(f"{i}.{n}" for i, part in numbered for n in part.integer_parameters),
         fixed={f"{i}.{n}": value for i, part in numbered for n, value in part.fixed.items()},
         event_rank=int(law.name in VECTORS) + parts[0].event_rank,
@@ -145,16 +110,16 @@ def _vector(law: Law, parts: list[Distribution]) -> Distribution:
         if len({part.event_rank for part in parts}) > 1 or parts[0].event_rank > 1:
             raise UnsupportedLaw(f"RandomWalk from {parts[0].name} in steps of {parts[1].name}")
         start = len(parts[0].parameters)
-        return _made(law, parts, Support.REAL, (), (*parts[0].ranks, *along[start:]))
+        return _made(law, parts, Support.REAL, {}, (*parts[0].ranks, *along[start:]))
     if law.name == "AR":
-        return _made(law, parts, Support.REAL, ("constant", "rho", "sigma"), (0, 1, 0, *along))
+        return _made(law, parts, Support.REAL, _OF_AR, (0, 1, 0, *along))
     if law.name == "Ordered":
-        return _made(law, parts, Support.ORDERED, (), tuple(along))
-    return _made(law, parts, Support.CHOLESKY, ("eta",), (0, *along))
+        return _made(law, parts, Support.ORDERED, {}, tuple(along))
+    return _made(law, parts, Support.CHOLESKY, {"eta": Domain.POSITIVE}, (0, *along))
 
 
 def _bounded_support(law: Law, part: Distribution) -> Support:
-    if part.name not in WITH_CDF:
+    if not part.has_cdf:
         raise UnsupportedLaw(f"{law.name} of {part.name}, whose distribution function the scorer lacks")
     if part.discrete:
         return Support.NATURAL

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Support(StrEnum):
@@ -78,6 +79,20 @@ FINITE_SUPPORTS = frozenset({Support.COUNT_TO, Support.BINARY, Support.INTEGER_R
 """Discrete supports of finitely many values: a latent with one of them can be summed out."""
 
 
+class Domain(StrEnum):
+    """What values a parameter may take; others have a density of zero."""
+
+    REAL = "real"
+    POSITIVE = "positive"
+    NON_NEGATIVE = "non-negative"
+    UNIT = "from 0 to 1"
+    OPEN_UNIT = "between 0 and 1"
+    WITHIN_ONE = "between -1 and 1"
+    COUNT = "a non-negative integer"
+    INTEGER = "an integer"
+    SIMPLEX = "probabilities that sum to one along the last axis"
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """One distribution of the graph language.
@@ -86,7 +101,9 @@ class Distribution:
         name: As PyMC spells it.
         parameters: Names in the order of a random node's inputs.
         support: Where its draws lie.
-        bounds: Names of the lower and upper parameter of an `INTERVAL` or `COUNT_TO` support (`None`: 0).
+        domains: What values each parameter may take, in the order of `parameters`.
+        bounds: Names of the parameters that bound an `INTERVAL`, `ABOVE`, `BELOW`, `COUNT_TO` or
+            `INTEGER_RANGE` support from below and above (`None`: 0 for counts, else no such parameter).
         integer_parameters: Parameters that must be of an integer dtype: with a fractional value the
             density would not sum to one.
         fixed: Parameters that must be this constant. PyMC's op has them, its public constructor does not
@@ -97,11 +114,13 @@ class Distribution:
             `parameters`; empty if all are 0. The axes before them broadcast over the axes before the event.
         atoms: Whether single values have positive probability although the distribution is not discrete.
         event_from: Names of parameters whose last axis is as long as the last axis of a draw.
+        has_cdf: Whether the scorer knows its distribution function, so that it can be truncated or censored.
     """
 
     name: str
     parameters: tuple[str, ...]
     support: Support
+    domains: tuple[Domain, ...]
     bounds: tuple[str | None, str | None] = (None, None)
     integer_parameters: frozenset[str] = frozenset()
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -110,6 +129,7 @@ class Distribution:
     parameter_ranks: tuple[int, ...] = ()
     atoms: bool = False
     event_from: tuple[str, ...] = ()
+    has_cdf: bool = False
 
     @property
     def discrete(self) -> bool:
@@ -125,3 +145,15 @@ class Distribution:
     def ranks(self) -> tuple[int, ...]:
         """`parameter_ranks`, one for every parameter."""
         return self.parameter_ranks or (0,) * len(self.parameters)
+
+
+def entry(name: str, parameters: Mapping[str, Domain], support: Support, **others: Any) -> Distribution:
+    """An entry whose parameters are given together with the values that they may take.
+
+    Args:
+        name: As PyMC spells it.
+        parameters: Names and domains in the order of a random node's inputs.
+        support: Where its draws lie.
+        others: Further attributes of `Distribution`.
+    """
+    return Distribution(name, tuple(parameters), support, tuple(parameters.values()), **others)

@@ -12,138 +12,192 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from synthstats_lightning.programs.distribution import Distribution, Support
+from synthstats_lightning.programs.distribution import Distribution, Domain, Support, entry
+
+REAL, POSITIVE, NON_NEGATIVE = Domain.REAL, Domain.POSITIVE, Domain.NON_NEGATIVE
+UNIT, OPEN_UNIT, WITHIN_ONE = Domain.UNIT, Domain.OPEN_UNIT, Domain.WITHIN_ONE
+COUNT, INTEGER, SIMPLEX = Domain.COUNT, Domain.INTEGER, Domain.SIMPLEX
 
 _ENTRIES = (
-    Distribution("Normal", ("mu", "sigma"), Support.REAL),
-    Distribution("HalfNormal", ("loc", "sigma"), Support.POSITIVE, fixed={"loc": 0.0}),
-    Distribution("LogNormal", ("mu", "sigma"), Support.POSITIVE),
-    Distribution("Exponential", ("scale",), Support.POSITIVE, named=frozenset({"scale"})),
-    Distribution("Gamma", ("alpha", "scale"), Support.POSITIVE, named=frozenset({"scale"})),
-    Distribution("InverseGamma", ("alpha", "beta"), Support.POSITIVE),
-    Distribution("Beta", ("alpha", "beta"), Support.UNIT),
-    Distribution("Uniform", ("lower", "upper"), Support.INTERVAL, bounds=("lower", "upper")),
-    Distribution("StudentT", ("nu", "mu", "sigma"), Support.REAL),
-    Distribution("HalfStudentT", ("nu", "sigma"), Support.POSITIVE),
-    Distribution("Cauchy", ("alpha", "beta"), Support.REAL),
-    Distribution("HalfCauchy", ("beta",), Support.POSITIVE),
-    Distribution("Laplace", ("mu", "b"), Support.REAL),
-    Distribution("Logistic", ("mu", "s"), Support.REAL),
-    Distribution("AsymmetricLaplace", ("b", "kappa", "mu"), Support.REAL, named=frozenset({"b", "kappa"})),
-    Distribution("ExGaussian", ("mu", "sigma", "nu"), Support.REAL),
-    Distribution("Gumbel", ("mu", "beta"), Support.REAL),
-    Distribution("Kumaraswamy", ("a", "b"), Support.UNIT),
-    Distribution("LogitNormal", ("mu", "sigma"), Support.UNIT),
-    Distribution(
+    entry("Normal", {"mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("HalfNormal", {"loc": REAL, "sigma": POSITIVE}, Support.POSITIVE, fixed={"loc": 0.0}, has_cdf=True),
+    entry("LogNormal", {"mu": REAL, "sigma": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry("Exponential", {"scale": POSITIVE}, Support.POSITIVE, named=frozenset({"scale"}), has_cdf=True),
+    entry(
+        "Gamma",
+        {"alpha": POSITIVE, "scale": POSITIVE},
+        Support.POSITIVE,
+        named=frozenset({"scale"}),
+        has_cdf=True,
+    ),
+    entry("InverseGamma", {"alpha": POSITIVE, "beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry("Beta", {"alpha": POSITIVE, "beta": POSITIVE}, Support.UNIT, has_cdf=True),
+    entry(
+        "Uniform", {"lower": REAL, "upper": REAL}, Support.INTERVAL, bounds=("lower", "upper"), has_cdf=True
+    ),
+    entry("StudentT", {"nu": POSITIVE, "mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("HalfStudentT", {"nu": POSITIVE, "sigma": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry("Cauchy", {"alpha": REAL, "beta": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("HalfCauchy", {"beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry("Laplace", {"mu": REAL, "b": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("Logistic", {"mu": REAL, "s": POSITIVE}, Support.REAL, has_cdf=True),
+    entry(
+        "AsymmetricLaplace",
+        {"b": POSITIVE, "kappa": POSITIVE, "mu": REAL},
+        Support.REAL,
+        named=frozenset({"b", "kappa"}),
+        has_cdf=True,
+    ),
+    entry("ExGaussian", {"mu": REAL, "sigma": POSITIVE, "nu": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("Gumbel", {"mu": REAL, "beta": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("Kumaraswamy", {"a": POSITIVE, "b": POSITIVE}, Support.UNIT, has_cdf=True),
+    entry("LogitNormal", {"mu": REAL, "sigma": POSITIVE}, Support.UNIT, has_cdf=True),
+    entry(
         "Interpolated",
-        ("x_points", "pdf_points", "cdf_points"),
+        {"x_points": REAL, "pdf_points": REAL, "cdf_points": REAL},
         Support.INTERVAL,
         parameter_ranks=(1, 1, 1),
     ),
-    Distribution("Moyal", ("mu", "sigma"), Support.REAL),
-    Distribution("Pareto", ("alpha", "m"), Support.ABOVE, bounds=("m", None)),
-    Distribution("Rice", ("b", "sigma"), Support.POSITIVE, named=frozenset({"b"})),
-    Distribution("SkewNormal", ("mu", "sigma", "alpha"), Support.REAL),
-    Distribution("SkewStudentT", ("a", "b", "mu", "sigma"), Support.REAL),
-    Distribution("Triangular", ("lower", "c", "upper"), Support.INTERVAL, bounds=("lower", "upper")),
-    Distribution("VonMises", ("mu", "kappa"), Support.CIRCLE),
-    Distribution("Wald", ("mu", "lam", "alpha"), Support.ABOVE, bounds=("alpha", None)),
-    Distribution("Weibull", ("alpha", "beta"), Support.POSITIVE),
-    Distribution("Poisson", ("mu",), Support.NATURAL),
-    Distribution("NegativeBinomial", ("n", "p"), Support.NATURAL, named=frozenset({"n", "p"})),
-    Distribution(
-        "Binomial", ("n", "p"), Support.COUNT_TO, bounds=(None, "n"), integer_parameters=frozenset({"n"})
+    entry("Moyal", {"mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("Pareto", {"alpha": POSITIVE, "m": POSITIVE}, Support.ABOVE, bounds=("m", None), has_cdf=True),
+    entry("Rice", {"b": NON_NEGATIVE, "sigma": POSITIVE}, Support.POSITIVE, named=frozenset({"b"})),
+    entry("SkewNormal", {"mu": REAL, "sigma": POSITIVE, "alpha": REAL}, Support.REAL),
+    entry("SkewStudentT", {"a": POSITIVE, "b": POSITIVE, "mu": REAL, "sigma": POSITIVE}, Support.REAL),
+    entry(
+        "Triangular",
+        {"lower": REAL, "c": REAL, "upper": REAL},
+        Support.INTERVAL,
+        bounds=("lower", "upper"),
+        has_cdf=True,
     ),
-    Distribution("Bernoulli", ("p",), Support.BINARY),
-    Distribution(
+    entry("VonMises", {"mu": REAL, "kappa": POSITIVE}, Support.CIRCLE),
+    entry(
+        "Wald",
+        {"mu": POSITIVE, "lam": POSITIVE, "alpha": NON_NEGATIVE},
+        Support.ABOVE,
+        bounds=("alpha", None),
+        has_cdf=True,
+    ),
+    entry("Weibull", {"alpha": POSITIVE, "beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry("Poisson", {"mu": NON_NEGATIVE}, Support.NATURAL, has_cdf=True),
+    entry(
+        "NegativeBinomial",
+        {"n": POSITIVE, "p": OPEN_UNIT},
+        Support.NATURAL,
+        named=frozenset({"n", "p"}),
+        has_cdf=True,
+    ),
+    entry(
+        "Binomial",
+        {"n": COUNT, "p": UNIT},
+        Support.COUNT_TO,
+        bounds=(None, "n"),
+        integer_parameters=frozenset({"n"}),
+        has_cdf=True,
+    ),
+    entry("Bernoulli", {"p": UNIT}, Support.BINARY, has_cdf=True),
+    entry(
         "BetaBinomial",
-        ("n", "alpha", "beta"),
+        {"n": COUNT, "alpha": POSITIVE, "beta": POSITIVE},
         Support.COUNT_TO,
         bounds=(None, "n"),
         integer_parameters=frozenset({"n"}),
         named=frozenset({"n"}),
     ),
-    Distribution("Categorical", ("p",), Support.CATEGORIES, parameter_ranks=(1,)),
-    Distribution("DiscreteUniform", ("lower", "upper"), Support.INTEGER_RANGE, bounds=("lower", "upper")),
-    Distribution("DiscreteWeibull", ("q", "beta"), Support.NATURAL),
-    Distribution("Geometric", ("p",), Support.POSITIVE_COUNT),
-    Distribution(
+    entry("Categorical", {"p": SIMPLEX}, Support.CATEGORIES, parameter_ranks=(1,)),
+    entry(
+        "DiscreteUniform",
+        {"lower": INTEGER, "upper": INTEGER},
+        Support.INTEGER_RANGE,
+        bounds=("lower", "upper"),
+        has_cdf=True,
+    ),
+    entry("DiscreteWeibull", {"q": OPEN_UNIT, "beta": POSITIVE}, Support.NATURAL, has_cdf=True),
+    entry("Geometric", {"p": UNIT}, Support.POSITIVE_COUNT, has_cdf=True),
+    entry(
         "HyperGeometric",
-        ("good", "bad", "n"),
+        {"good": COUNT, "bad": COUNT, "n": COUNT},
         Support.COUNT_TO,
         bounds=(None, "n"),
         integer_parameters=frozenset({"good", "bad", "n"}),
         named=frozenset({"good", "bad", "n"}),
     ),
-    Distribution(
+    entry(
         "MvNormal",
-        ("mu", "cov"),
+        {"mu": REAL, "cov": REAL},
         Support.REAL,
         event_rank=1,
         parameter_ranks=(1, 2),
         event_from=("mu", "cov"),
     ),
-    Distribution(
+    entry(
         "MvStudentT",
-        ("nu", "mu", "scale"),
+        {"nu": POSITIVE, "mu": REAL, "scale": REAL},
         Support.REAL,
         event_rank=1,
         parameter_ranks=(0, 1, 2),
         event_from=("mu", "scale"),
         named=frozenset({"scale"}),
     ),
-    Distribution("Dirichlet", ("a",), Support.SIMPLEX, event_rank=1, parameter_ranks=(1,), event_from=("a",)),
-    Distribution("ZeroSumNormal", ("sigma",), Support.ZERO_SUM, event_rank=1),
-    Distribution("ZeroSumMatrix", ("sigma",), Support.ZERO_SUM, event_rank=2),
-    Distribution("StickBreakingWeights", ("alpha",), Support.SIMPLEX, event_rank=1),
-    Distribution(
+    entry(
+        "Dirichlet", {"a": POSITIVE}, Support.SIMPLEX, event_rank=1, parameter_ranks=(1,), event_from=("a",)
+    ),
+    entry("ZeroSumNormal", {"sigma": POSITIVE}, Support.ZERO_SUM, event_rank=1),
+    entry("ZeroSumMatrix", {"sigma": POSITIVE}, Support.ZERO_SUM, event_rank=2),
+    entry("StickBreakingWeights", {"alpha": POSITIVE}, Support.SIMPLEX, event_rank=1),
+    entry(
         "Multinomial",
-        ("n", "p"),
+        {"n": COUNT, "p": SIMPLEX},
         Support.COUNT_VECTOR,
         integer_parameters=frozenset({"n"}),
         event_rank=1,
         parameter_ranks=(0, 1),
         event_from=("p",),
     ),
-    Distribution(
+    entry(
         "DirichletMultinomial",
-        ("n", "a"),
+        {"n": COUNT, "a": POSITIVE},
         Support.COUNT_VECTOR,
         integer_parameters=frozenset({"n"}),
         event_rank=1,
         parameter_ranks=(0, 1),
         event_from=("a",),
     ),
-    Distribution("GARCH11", ("omega", "alpha_1", "beta_1", "initial_vol"), Support.REAL, event_rank=1),
-    Distribution("LKJCorr", ("eta",), Support.CORRELATION, event_rank=1),
-    Distribution("LKJCorrCholesky", ("eta",), Support.CORRELATION_FACTOR, event_rank=2),
-    Distribution(
+    entry(
+        "GARCH11",
+        {"omega": POSITIVE, "alpha_1": NON_NEGATIVE, "beta_1": NON_NEGATIVE, "initial_vol": POSITIVE},
+        Support.REAL,
+        event_rank=1,
+    ),
+    entry("LKJCorr", {"eta": POSITIVE}, Support.CORRELATION, event_rank=1),
+    entry("LKJCorrCholesky", {"eta": POSITIVE}, Support.CORRELATION_FACTOR, event_rank=2),
+    entry(
         "CAR",
-        ("mu", "W", "alpha", "tau"),
+        {"mu": REAL, "W": REAL, "alpha": WITHIN_ONE, "tau": POSITIVE},
         Support.REAL,
         event_rank=1,
         parameter_ranks=(1, 2, 0, 0),
         event_from=("mu", "W"),
     ),
-    Distribution(
+    entry(
         "ICAR",
-        ("W", "sigma", "zero_sum_stdev"),
+        {"W": REAL, "sigma": POSITIVE, "zero_sum_stdev": POSITIVE},
         Support.REAL,
         event_rank=1,
         parameter_ranks=(2, 0, 0),
         event_from=("W",),
     ),
-    Distribution(
+    entry(
         "MatrixNormal",
-        ("mu", "rowchol", "colchol"),
+        {"mu": REAL, "rowchol": REAL, "colchol": REAL},
         Support.REAL,
         event_rank=2,
         parameter_ranks=(2, 2, 2),
         named=frozenset({"rowchol", "colchol"}),
     ),
-    Distribution(
+    entry(
         "Wishart",
-        ("nu", "scale_chol"),
+        {"nu": POSITIVE, "scale_chol": REAL},
         Support.COVARIANCE,
         event_rank=2,
         parameter_ranks=(0, 2),
@@ -151,7 +205,7 @@ _ENTRIES = (
     ),
 )
 
-DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({found.name: found for found in _ENTRIES})
 """Every distribution of the graph language by name."""
 
 __all__ = ["DISTRIBUTIONS", "Distribution", "Support"]

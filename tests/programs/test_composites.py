@@ -9,9 +9,8 @@ import pytest
 
 from synthstats_lightning.programs import FailureCategory, ProgramFailure, canonical_hash, parse_graph
 from synthstats_lightning.programs.canonical import canonical_form, structure_hash
-from synthstats_lightning.programs.composites import WITH_CDF, distribution_of
+from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.distribution import Support
-from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.rendering.render import summarise
 from tests.programs.models import COUNTS, ROWS, SCHEMA, Writer
 
@@ -179,7 +178,6 @@ def test_supports_of_composites() -> None:
     assert support("Truncated", "Gamma", "lower") is Support.ABOVE
     assert support("Truncated", "Poisson", "lower") is Support.NATURAL
     assert support("Censored", "Normal", "lower") is Support.MIXED
-    assert set(DISTRIBUTIONS) >= WITH_CDF
 
 
 def test_canonical_form_and_structure() -> None:

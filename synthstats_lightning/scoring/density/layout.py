@@ -15,11 +15,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.expressions import Bounds
 from synthstats_lightning.scoring.density.standardise import MOMENTS, Anchor, coefficients
 from synthstats_lightning.scoring.density.structural import Shape, pad
-from synthstats_lightning.scoring.distributions import Distribution, Support, distribution_of
+from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.numerics import transforms
 
 
@@ -100,7 +101,7 @@ class Parameter(NamedTuple):
         """
         if self.base is Transform.POSITIVE:
             return Bounds(0.0)
-        if self.base is Transform.UNIT or self.distribution.support is Support.UNIT:
+        if self.base is Transform.UNIT or self.distribution.support is Support.SIMPLEX:
             return Bounds(0.0, 1.0)
         if self.transform is Transform.INTERVAL:
             lower, upper = self.distribution.edges(*hyperparameters)
@@ -156,9 +157,9 @@ def find_parameters(
         if distribution.discrete:
             continue
         constant = all(constants[i] is not None for i in node.inputs)
-        transform = _TRANSFORMS[distribution.support]
-        if distribution.coordinates is not None:
-            transform = Transform.VECTOR
+        transform = (
+            _TRANSFORMS[distribution.support] if distribution.coordinates is None else Transform.VECTOR
+        )
         if transform is Transform.INTERVAL and not constant:
             transform = Transform.DEPENDENT_INTERVAL
         shape = tuple(node.attributes["shape"])
@@ -181,6 +182,7 @@ _TRANSFORMS = {
     Support.CIRCLE: Transform.INTERVAL,
     Support.ABOVE: Transform.ABOVE,
     Support.BELOW: Transform.BELOW,
+    Support.MIXED: Transform.IDENTITY,
 }
 
 

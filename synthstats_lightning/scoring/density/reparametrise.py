@@ -15,7 +15,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
-from synthstats_lightning.scoring.distributions.negative_binomial import NEGATIVE_BINOMIAL_MEAN
+from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
 
 
 class Form(NamedTuple):
@@ -42,7 +42,7 @@ def accurate_form(graph: ModelGraph, node: int, constants: Sequence[Tensor | Non
     if distribution.name == "NegativeBinomial":
         mean = _negative_binomial_mean(graph, inputs, constants)
         if mean is not None:
-            return Form(NEGATIVE_BINOMIAL_MEAN, (inputs[0], mean))
+            return Form(NegativeBinomialMean.distribution, (inputs[0], mean))
     return Form(distribution, inputs)
 
 

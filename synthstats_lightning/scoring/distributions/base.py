@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.distributions.constraints import Constraint
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distribution import Support
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS as ENTRIES
+from synthstats_lightning.scoring.distributions.constraints import CONSTRAINTS, Constraint
 from synthstats_lightning.scoring.distributions.coordinates import Coordinates
 from synthstats_lightning.scoring.distributions.gaussian import Subsets
 
@@ -19,25 +22,12 @@ Statistics = tuple[Tensor, ...]
 Edges = tuple[Tensor | None, Tensor | None]
 
 
-class Support(StrEnum):
-    """Where a distribution lives, which decides the transform of a parameter that follows it."""
-
-    REAL = "real"
-    POSITIVE = "positive"
-    UNIT = "unit"
-    INTERVAL = "interval"
-    """Between two of its parameters, at the positions `Distribution.bounds`."""
-    ABOVE = "above"
-    """Above the parameter at position `Distribution.bounds[0]`."""
-    BELOW = "below"
-    """Below the parameter at position `Distribution.bounds[1]`."""
-    CIRCLE = "circle"
-    """From -pi to pi."""
-    DISCRETE = "discrete"
-
-
 def _identity_statistics(value: Tensor, interior: bool) -> Statistics:
     return (value,)
+
+
+def _no_normaliser(*parameters: Tensor) -> None:
+    return None
 
 
 def _no_base(value: Tensor) -> Tensor | None:
@@ -46,7 +36,7 @@ def _no_base(value: Tensor) -> Tensor | None:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A normalised univariate distribution, with its log-density split by what can be computed once.
+    """A normalised distribution, with its log-density split by what can be computed once.
 
     The log-density of `value` given parameters is `log_kernel(offset, statistics, *parameters)` with
     `offset = log_base(value) - log_normaliser(*parameters)`. Statistics and base depend only on the value
@@ -54,19 +44,19 @@ class Distribution:
     repeated evaluation pays only for the kernel.
 
     The functions may assume parameters that satisfy `constraints` and values inside the support: `log_prob`
-    and `scoring.terms` keep everything else away and give it -inf.
+    and `scoring.density.terms` keep everything else away and give it -inf.
 
     Attributes:
-        name: As in `programs.distributions`.
-        constraints: What each parameter must satisfy, in the order of `programs.distributions`.
-        support: Where it lives.
+        entry: What `programs` says of it: name, parameters and their domains, support, axes of a draw. A
+            parameter that depends on random nodes arrives as `[particles, *batch, *core]`, with as many batch
+            axes as the model's rank and core axes as the entry says; a constant one arrives in its own shape.
         inside: `(value, *parameters)` to whether values are in the support.
-        log_normaliser: `(*parameters)` to the part of minus the log-density that depends on parameters
-            alone, `None` for 0.
         log_kernel: `(offset, statistics, *parameters)` to `offset` plus the part of the log-density that
             depends on value and parameters together.
         sample: `(generator, shape, *parameters)` to independent float64 draws of that shape, to which the
             parameters broadcast.
+        log_normaliser: `(*parameters)` to the part of minus the log-density that depends on parameters
+            alone, `None` for 0.
         statistics: `(value, interior)` to functions of the value that the kernel needs; `interior` promises
             that no value lies on the edge of the support.
         log_base: `(value)` to the part of the log-density that depends on the value alone, `None` for 0.
@@ -74,63 +64,74 @@ class Distribution:
         anchor: A value inside the support whatever the parameters; it stands in for values outside.
         links: Parameter index to `(operation, distribution)`: where the parameter is the result of that
             operation, the distribution with the operation's input in its place is faster and more accurate.
-        bounds: Positions of the parameters that bound an `INTERVAL`, `ABOVE` or `BELOW` support.
-        find_edges: `(*parameters)` to the lower and upper end of such a support where they are not just
-            those parameters.
+        find_edges: `(*parameters)` to the lower and upper end of a bounded support where they are not just
+            the parameters that the entry's `bounds` names.
         log_cdf: `(value, *parameters)` to the log of the probability of at most `value` for values inside the
             support (whole numbers if discrete); `None` if unknown. See `scoring.distributions.cumulative`.
         log_survival: Likewise for the probability of more than `value`.
-        event_rank: Last axes of a value that belong to one draw.
-        parameter_ranks: Last axes of each parameter that belong to one draw; empty if none do. A parameter
-            that depends on random nodes arrives as `[particles, *batch, *core]`, with as many batch axes as
-            the model's rank; a constant one in its own shape.
         coordinates: How a vector becomes unconstrained; `None` if its entries are, or if it is no vector.
         subsets: `(value, given, *parameters)` to the log-densities of some entries of one vector `[n]`;
             `None` if unknown, and then a response cannot follow the distribution.
         part: Likewise to the log-density of the given entries alone, where that takes far less time.
+        constraints: The conditions on each parameter, from the entry.
     """
 
-    name: str
-    constraints: tuple[Constraint, ...]
-    support: Support
+    entry: Entry
     inside: Callable[..., Tensor]
-    log_normaliser: Callable[..., Tensor | None]
     log_kernel: Callable[..., Tensor]
     sample: Callable[..., Tensor]
+    log_normaliser: Callable[..., Tensor | None] = _no_normaliser
     statistics: Callable[[Tensor, bool], Statistics] = _identity_statistics
     log_base: Callable[[Tensor], Tensor | None] = _no_base
     support_parameters: tuple[int, ...] = ()
     anchor: float = 1.0
-    links: Mapping[int, tuple[str, Distribution]] = field(default_factory=dict)
-    bounds: tuple[int | None, int | None] = (0, 1)
+    links: Links = field(default_factory=dict)
     find_edges: Callable[..., Edges] | None = None
     log_cdf: Callable[..., Tensor] | None = None
     log_survival: Callable[..., Tensor] | None = None
-    event_rank: int = 0
-    parameter_ranks: tuple[int, ...] = ()
     coordinates: Coordinates | None = None
     subsets: Callable[..., Subsets] | None = None
     part: Callable[..., Tensor] | None = None
+    constraints: tuple[Constraint, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        conditions = tuple(CONSTRAINTS[domain] for domain in self.entry.domains)
+        object.__setattr__(self, "constraints", conditions)
+
+    @property
+    def name(self) -> str:
+        """The name of the entry."""
+        return self.entry.name
+
+    @property
+    def support(self) -> Support:
+        """Where draws lie, which decides the transform of a parameter that follows the distribution."""
+        return self.entry.support
+
+    @property
+    def event_rank(self) -> int:
+        """How many of the last axes of a value belong to one draw."""
+        return self.entry.event_rank
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """`parameter_ranks`, one for every parameter."""
-        return self.parameter_ranks or (0,) * len(self.constraints)
-
-    def edges(self, *parameters: Tensor) -> Edges:
-        """Lower and upper end of an `INTERVAL`, `ABOVE`, `BELOW` or `CIRCLE` support; `None`: no end."""
-        if self.find_edges is not None:
-            return self.find_edges(*parameters)
-        lower, upper = self.bounds
-        return (
-            None if lower is None else parameters[lower],
-            None if upper is None else parameters[upper],
-        )
+        """How many of the last axes of each parameter belong to one draw."""
+        return self.entry.ranks
 
     @property
     def discrete(self) -> bool:
-        """Whether its density is with respect to counting instead of Lebesgue measure."""
-        return self.support is Support.DISCRETE
+        """Whether the density is with respect to counting instead of Lebesgue measure."""
+        return self.entry.discrete
+
+    def edges(self, *parameters: Tensor) -> Edges:
+        """Lower and upper end of an `INTERVAL`, `ABOVE`, `BELOW` or `CIRCLE` support; `None` for no end."""
+        if self.find_edges is not None:
+            return self.find_edges(*parameters)
+        places = self.entry.parameters
+        lower, upper = (
+            None if name is None else parameters[places.index(name)] for name in self.entry.bounds
+        )
+        return lower, upper
 
     def log_prob(
         self, value: Float[Tensor, "*value"], *parameters: Float[Tensor, ...]
@@ -165,9 +166,50 @@ class Distribution:
         return -normaliser if base is None else base - normaliser
 
 
-def no_normaliser(*parameters: Tensor) -> None:
-    """For distributions whose kernel holds everything."""
-    return None
+Links = Mapping[int, tuple[str, Distribution]]
+
+REGISTERED: dict[str, Distribution] = {}
+"""The distributions of the table that have been defined so far, by name."""
+
+
+def register(distribution: Distribution) -> Distribution:
+    """Make a distribution the torch side of its entry in the table.
+
+    Raises:
+        TypeError: If there is one already, or the entry is wrong about its distribution function.
+    """
+    name, known = (
+        distribution.name,
+        distribution.log_cdf is not None and distribution.log_survival is not None,
+    )
+    if name in REGISTERED:
+        raise TypeError(f"distribution {name} is defined twice")
+    if known != distribution.entry.has_cdf:
+        raise TypeError(f"distribution {name}: has_cdf is {not known} in its entry, log_cdf says {known}")
+    REGISTERED[name] = distribution
+    return distribution
+
+
+class Definition:
+    """What one distribution is, as a class: a subclass named after an entry of the table registers itself.
+
+    Its public attributes are those of `Distribution`, functions as static methods. Other spellings of a
+    distribution, which no program can name, come with an entry of their own and are not registered:
+    `class PoissonLog(Definition, entry=...)`.
+    """
+
+    distribution: ClassVar[Distribution]
+
+    def __init_subclass__(cls, entry: Entry | None = None) -> None:
+        given: dict[str, Any] = {name: getattr(cls, name) for name in vars(cls) if not name.startswith("_")}
+        unknown = set(given) - {known.name for known in fields(Distribution) if known.init}
+        if unknown:
+            raise TypeError(f"{cls.__name__} defines {sorted(unknown)}, which a distribution does not have")
+        if entry is None and cls.__name__ not in ENTRIES:
+            raise TypeError(f"{cls.__name__} has no entry in programs.distributions")
+        cls.distribution = Distribution(entry or ENTRIES[cls.__name__], **given)
+        if entry is None:
+            register(cls.distribution)
 
 
 def over_core(holds: Tensor, rank: int) -> Tensor:

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from synthstats_lightning.programs.composites import entry_of
 from synthstats_lightning.programs.laws import COMPOSITES, Law, read_law
 from synthstats_lightning.scoring.distributions.base import Distribution
-from synthstats_lightning.scoring.distributions.censored import censored
-from synthstats_lightning.scoring.distributions.dirac_delta import DIRAC_DELTA
-from synthstats_lightning.scoring.distributions.hurdle import hurdle
-from synthstats_lightning.scoring.distributions.lkj_cholesky_cov import lkj_cholesky_cov
-from synthstats_lightning.scoring.distributions.mixture import mixture
+from synthstats_lightning.scoring.distributions.bounded_counts import DiracDelta
+from synthstats_lightning.scoring.distributions.correlation import lkj_cholesky_cov
+from synthstats_lightning.scoring.distributions.mixtures import hurdle, mixture
 from synthstats_lightning.scoring.distributions.ordered import ordered
-from synthstats_lightning.scoring.distributions.random_walk import autoregression, random_walk
 from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
-from synthstats_lightning.scoring.distributions.truncated import truncated
+from synthstats_lightning.scoring.distributions.timeseries import autoregression, random_walk
+from synthstats_lightning.scoring.distributions.truncated import censored, truncated
 
 _OF_ONE = {"AR": autoregression, "Ordered": ordered, "LKJCholeskyCov": lkj_cholesky_cov}
 
@@ -36,16 +35,16 @@ def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
 def of_law(law: Law) -> Distribution:
     """The distribution of a law."""
     if law.name == "DiracDelta":
-        return DIRAC_DELTA
+        return DiracDelta.distribution
     if law.name not in COMPOSITES:
         return DISTRIBUTIONS[law.name]
-    parts = [of_law(component) for component in law.components]
+    entry, parts = entry_of(law), [of_law(component) for component in law.components]
     if law.name == "RandomWalk":
-        return random_walk(law.text(), *parts)
+        return random_walk(entry, *parts)
     if law.name in _OF_ONE:
-        return _OF_ONE[law.name](law.text(), parts[0])
+        return _OF_ONE[law.name](entry, parts[0])
     if law.name == "Truncated":
-        return truncated(law.text(), parts[0], law.bounds)
+        return truncated(entry, parts[0], law.bounds)
     if law.name == "Censored":
-        return censored(law.text(), parts[0], law.bounds)
-    return hurdle(law.text(), parts[0]) if law.name == "Hurdle" else mixture(law.text(), parts)
+        return censored(entry, parts[0], law.bounds)
+    return hurdle(entry, parts[0]) if law.name == "Hurdle" else mixture(entry, parts)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from synthstats_lightning.programs.distribution import Domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +17,12 @@ class Constraint:
     """A condition on one parameter.
 
     Attributes:
-        name: For messages.
         fill: An allowed value that stands in for forbidden ones, so that no NaN or infinite gradient arises.
         allows: Elementwise test; `None` if every value is allowed.
         lower: Values known to lie strictly between `lower` and `upper` need no test.
         upper: See `lower`.
     """
 
-    name: str
     fill: float = 0.0
     allows: Callable[[Tensor], Tensor] | None = None
     lower: float = -math.inf
@@ -61,6 +61,10 @@ def _open_unit(x: Tensor) -> Tensor:
     return (x > 0) & (x < 1)
 
 
+def _within_one(x: Tensor) -> Tensor:
+    return x.abs() < 1.0
+
+
 def _simplex(x: Tensor) -> Tensor:
     total = x.sum(-1, keepdim=True)
     return (x >= 0) & (torch.abs(total - 1.0) <= SIMPLEX_TOLERANCE)
@@ -69,11 +73,15 @@ def _simplex(x: Tensor) -> Tensor:
 SIMPLEX_TOLERANCE = 1e-5
 """How far probabilities may be from summing to one, as in PyMC; densities divide by their sum."""
 
-REAL = Constraint("real")
-POSITIVE = Constraint("positive", 1.0, _positive, 0.0)
-NON_NEGATIVE = Constraint("non-negative", 1.0, _non_negative, 0.0)
-UNIT = Constraint("from 0 to 1", 0.5, _unit, 0.0, 1.0)
-OPEN_UNIT = Constraint("between 0 and 1", 0.5, _open_unit, 0.0, 1.0)
-COUNT = Constraint("a non-negative integer", 1.0, _count, math.nan, math.nan)
-INTEGER = Constraint("an integer", 1.0, _integer, math.nan, math.nan)
-SIMPLEX = Constraint("probabilities that sum to one along the last axis", 0.5, _simplex, math.nan, math.nan)
+CONSTRAINTS: Mapping[Domain, Constraint] = {
+    Domain.REAL: Constraint(),
+    Domain.POSITIVE: Constraint(1.0, _positive, 0.0),
+    Domain.NON_NEGATIVE: Constraint(1.0, _non_negative, 0.0),
+    Domain.UNIT: Constraint(0.5, _unit, 0.0, 1.0),
+    Domain.OPEN_UNIT: Constraint(0.5, _open_unit, 0.0, 1.0),
+    Domain.WITHIN_ONE: Constraint(0.0, _within_one, -1.0, 1.0),
+    Domain.COUNT: Constraint(1.0, _count, math.nan, math.nan),
+    Domain.INTEGER: Constraint(1.0, _integer, math.nan, math.nan),
+    Domain.SIMPLEX: Constraint(0.5, _simplex, math.nan, math.nan),
+}
+"""The torch side of what values a parameter may take."""

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.distributions.base import Distribution, Support
+from synthstats_lightning.programs.distribution import Support
+from synthstats_lightning.scoring.distributions.base import Distribution
 from synthstats_lightning.scoring.numerics.special import log1mexp
 
 
@@ -103,16 +104,20 @@ def _outside(
     distribution: Distribution, value: Tensor, parameters: tuple[Tensor, ...]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Where values lie below and above the support, where its functions do not look themselves."""
-    if distribution.support is Support.POSITIVE:
-        return value <= 0, value == math.inf
-    if distribution.support is Support.UNIT:
-        return value <= 0, value >= 1
-    if distribution.support is Support.REAL:
-        return value == -math.inf, value == math.inf
-    if distribution.name in ("Binomial", "BinomialLogit"):
-        return value < 0, value >= parameters[0]
-    if distribution.name in ("Bernoulli", "BernoulliLogit"):
-        return value < 0, value >= 1
-    if distribution.discrete and distribution.name != "DiscreteUniform":
-        return value < (1 if distribution.name == "Geometric" else 0), None
+    match distribution.support:
+        case Support.POSITIVE:
+            return value <= 0, value == math.inf
+        case Support.UNIT:
+            return value <= 0, value >= 1
+        case Support.REAL | Support.MIXED:
+            return value == -math.inf, value == math.inf
+        case Support.COUNT_TO:
+            _, upper = distribution.edges(*parameters)
+            return value < 0, None if upper is None else value >= upper
+        case Support.BINARY:
+            return value < 0, value >= 1
+        case Support.POSITIVE_COUNT:
+            return value < 1, None
+        case Support.NATURAL:
+            return value < 0, None
     return None, None

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.vectors import order_probability
 from synthstats_lightning.scoring.distributions.base import (
     Distribution,
     Statistics,
-    Support,
-    no_normaliser,
 )
 from synthstats_lightning.scoring.distributions.coordinates import ORDERED_COORDINATES, ordered_through
 from synthstats_lightning.scoring.numerics.transforms import (
@@ -42,15 +42,15 @@ def _log_probability(mu: tuple[float, ...], sigma: tuple[float, ...]) -> float:
     return math.log(order_probability(np.array(mu), np.array(sigma)))
 
 
-def ordered(name: str, entry: Distribution) -> Distribution:
+def ordered(entry: Entry, part: Distribution) -> Distribution:
     """The distribution of an ordered vector.
 
     PyMC's `ordered` transform leaves out the probability of the order, which makes its prior integrate to
     less than one; here the density is that of the entries divided by that probability.
 
     Args:
-        name: Of the result.
-        entry: Of each entry, whose parameters have an axis along the vector: of length 1 where entries are
+        entry: What `programs` says of the result.
+        part: Of each entry, whose parameters have an axis along the vector: of length 1 where entries are
             exchangeable. Otherwise they are constants of normal distributions.
     """
 
@@ -59,7 +59,7 @@ def ordered(name: str, entry: Distribution) -> Distribution:
 
     def log_kernel(offset: Tensor, statistics: Statistics, *parameters: Tensor) -> Tensor:
         value = statistics[0]
-        return offset + entry.log_prob(value, *parameters).sum(-1) - log_order(value.shape[-1], *parameters)
+        return offset + part.log_prob(value, *parameters).sum(-1) - log_order(value.shape[-1], *parameters)
 
     def log_order(count: int, *parameters: Tensor) -> float:
         if all(p.ndim == 0 or p.shape[-1] == 1 for p in parameters):
@@ -69,14 +69,14 @@ def ordered(name: str, entry: Distribution) -> Distribution:
 
     def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
         if all(p.ndim == 0 or p.shape[-1] == 1 for p in parameters):
-            return entry.sample(generator, shape, *parameters).sort(-1).values
+            return part.sample(generator, shape, *parameters).sort(-1).values
         constants = [p.reshape(-1, p.shape[-1])[0] for p in parameters]
-        draws = entry.sample(generator, shape, *constants).reshape(-1, shape[-1])
+        draws = part.sample(generator, shape, *constants).reshape(-1, shape[-1])
         wrong = (~inside(draws)).nonzero().squeeze(-1)
         for _ in range(_ROUNDS):
             if not len(wrong):
                 break
-            tried = entry.sample(generator, (len(wrong), _TRIES, shape[-1]), *constants)
+            tried = part.sample(generator, (len(wrong), _TRIES, shape[-1]), *constants)
             accepted = inside(tried)
             first = accepted.to(torch.uint8).argmax(-1)
             draws[wrong] = tried[torch.arange(len(wrong)), first]
@@ -85,15 +85,10 @@ def ordered(name: str, entry: Distribution) -> Distribution:
         return draws.reshape(shape)
 
     return Distribution(
-        name=name,
-        constraints=entry.constraints,
-        support=Support.REAL,
+        entry=entry,
         inside=inside,
-        log_normaliser=no_normaliser,
         log_kernel=log_kernel,
         sample=sample,
-        anchor=entry.anchor,
-        event_rank=1,
-        parameter_ranks=tuple(rank + 1 for rank in entry.ranks),
-        coordinates=_COORDINATES[entry.support],
+        anchor=part.anchor,
+        coordinates=_COORDINATES[part.support],
     )

@@ -1,15 +1,22 @@
-"""A distribution between bounds, normalised by the probability of lying there."""
+"""Distributions between bounds: truncated, censored at the bounds, or rounded to a spacing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from synthstats_lightning.scoring.distributions.base import Distribution, Edges, Statistics, Support
-from synthstats_lightning.scoring.distributions.constraints import REAL
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distribution import Support
+from synthstats_lightning.scoring.distributions.base import (
+    Distribution,
+    Edges,
+    Statistics,
+    real_line,
+)
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_uniform
 
@@ -23,11 +30,11 @@ WIDEST = 1e150
 """Ends of the search for a draw from an unbounded distribution."""
 
 
-def truncated(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distribution:
+def truncated(entry: Entry, base: Distribution, bounds: tuple[str, ...]) -> Distribution:
     """A distribution given that its value lies between bounds, both included.
 
     Args:
-        name: Of the result.
+        entry: What `programs` says of the result.
         base: One with a distribution function.
         bounds: Which of `"lower"` and `"upper"` come before the base's parameters.
     """
@@ -98,9 +105,7 @@ def truncated(name: str, base: Distribution, bounds: tuple[str, ...]) -> Distrib
 
     ends = tuple(range(count))
     return Distribution(
-        name=name,
-        constraints=(*(REAL for _ in bounds), *base.constraints),
-        support=Support.DISCRETE if base.discrete else _support(base, bounds),
+        entry=entry,
         inside=inside,
         log_normaliser=log_normaliser,
         log_kernel=log_kernel,
@@ -126,14 +131,6 @@ def _share(part: Tensor, whole: Tensor) -> Tensor:
     """A log-probability given another one; -inf where that is impossible."""
     possible = whole > -math.inf
     return torch.where(possible, part, -math.inf) - torch.where(possible, whole, 0.0)
-
-
-def _support(base: Distribution, bounds: tuple[str, ...]) -> Support:
-    with_lower = (Support.POSITIVE, Support.UNIT, Support.INTERVAL, Support.ABOVE)
-    with_upper = (Support.UNIT, Support.INTERVAL, Support.BELOW)
-    lower = "lower" in bounds or base.support in with_lower
-    upper = "upper" in bounds or base.support in with_upper
-    return Support.INTERVAL if lower and upper else Support.ABOVE if lower else Support.BELOW
 
 
 def _own_edges(base: Distribution, parameters: tuple[Tensor, ...]) -> Edges:
@@ -218,3 +215,119 @@ def _compressed(x: Tensor) -> Tensor:
     """`asinh(x)`, odd to the last digit."""
     size = x.abs()
     return torch.sign(x) * torch.log(size + torch.hypot(size, torch.ones_like(size)))
+
+
+def censored(entry: Entry, base: Distribution, bounds: tuple[str, ...]) -> Distribution:
+    """A distribution clipped to bounds, which carry the probability beyond them.
+
+    The density of a continuous one is with respect to Lebesgue measure between the bounds and counting
+    measure at them, as in PyMC.
+
+    Args:
+        entry: What `programs` says of the result.
+        base: One with a distribution function.
+        bounds: Which of `"lower"` and `"upper"` come before the base's parameters.
+    """
+    count = len(bounds)
+
+    def split(parameters: tuple[Tensor, ...]) -> tuple[Tensor | None, Tensor | None, tuple[Tensor, ...]]:
+        lower = parameters[0] if "lower" in bounds else None
+        upper = parameters[count - 1] if "upper" in bounds else None
+        return lower, upper, parameters[count:]
+
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        holds = base.inside(value, *rest)
+        ordered = torch.ones((), dtype=torch.bool)
+        if lower is not None:
+            holds = (holds & (value > lower)) | (value == lower)
+        if upper is not None:
+            holds = (holds & (value < upper)) | (value == upper)
+            ordered = ordered if lower is None else lower <= upper
+        holds = holds if lower is None else holds & (value >= lower)
+        return ordered & (holds if upper is None else holds & (value <= upper))
+
+    def log_kernel(offset: Tensor, statistics: Statistics, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        value = statistics[0]
+        own = base.inside(value, *rest)
+        safe = torch.where(own, value, base.anchor)
+        result = base.log_kernel(base.offset(safe, *rest), base.statistics(safe, False), *rest)
+        result = torch.where(own, result, -math.inf)
+        if lower is not None:
+            at = value == lower
+            result = torch.where(at, log_cdf(base, torch.where(at, lower, value), *rest), result)
+        if upper is not None:
+            at = value == upper
+            last = torch.ceil(upper) - 1.0 if base.discrete else upper
+            tail = log_survival(base, torch.where(at, last, value), *rest)
+            if lower is not None:
+                tail = torch.where(lower == upper, 0.0, tail)
+            result = torch.where(at, tail, result)
+        return offset + result
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        draws = base.sample(generator, shape, *rest)
+        draws = draws if lower is None else torch.maximum(draws, lower)
+        return draws if upper is None else torch.minimum(draws, upper)
+
+    def cumulative(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        result = log_cdf(base, value, *rest)
+        result = result if upper is None else torch.where(value >= upper, 0.0, result)
+        return result if lower is None else torch.where(value < lower, -math.inf, result)
+
+    def survival(value: Tensor, *parameters: Tensor) -> Tensor:
+        lower, upper, rest = split(parameters)
+        result = log_survival(base, value, *rest)
+        result = result if upper is None else torch.where(value >= upper, -math.inf, result)
+        return result if lower is None else torch.where(value < lower, 0.0, result)
+
+    return Distribution(
+        entry=entry,
+        inside=inside,
+        log_kernel=log_kernel,
+        sample=sample,
+        support_parameters=(*range(count), *(count + i for i in base.support_parameters)),
+        anchor=base.anchor,
+        log_cdf=cumulative,
+        log_survival=survival,
+    )
+
+
+def rounded(base: Distribution, spacing: float) -> Distribution:
+    """The probability that a value rounds to each multiple of a spacing.
+
+    Probabilities are at most 1, where the density of a continuous distribution whose noise scale vanishes
+    grows without bound (Heitjan 1989, "Inference from grouped continuous data").
+
+    Args:
+        base: A continuous one of numbers, with a distribution function.
+        spacing: Between recorded values, above 0, in the response's unit.
+
+    Raises:
+        ValueError: If the distribution function is not known, or the distribution is discrete or of vectors.
+    """
+    if base.discrete or base.event_rank or base.log_cdf is None or base.log_survival is None:
+        raise ValueError(f"{base.name} has no continuous distribution function of numbers")
+
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        step = torch.round(value / spacing)
+        return (step - 0.5) * spacing, (step + 0.5) * spacing
+
+    def log_kernel(offset: Tensor, ends: Statistics, *parameters: Tensor) -> Tensor:
+        return offset + log_interval(base, *ends, *parameters)
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        return spacing * torch.round(base.sample(generator, shape, *parameters) / spacing)
+
+    return Distribution(
+        entry=replace(base.entry, name=f"{base.name} rounded to {spacing:g}"),
+        inside=real_line,
+        log_kernel=log_kernel,
+        sample=sample,
+        statistics=statistics,
+        anchor=base.anchor,
+        find_edges=base.find_edges,
+    )

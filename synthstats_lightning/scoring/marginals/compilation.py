@@ -40,7 +40,7 @@ from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.structural import Layout, Shape, core_view
 from synthstats_lightning.scoring.density.terms import Operand, Term
 from synthstats_lightning.scoring.distributions import Distribution
-from synthstats_lightning.scoring.distributions.rounded import rounded
+from synthstats_lightning.scoring.distributions.truncated import rounded
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, make_plan
 from synthstats_lightning.scoring.marginals.labels.sites import cannot
 from synthstats_lightning.scoring.marginals.labels.sums import LabelSums

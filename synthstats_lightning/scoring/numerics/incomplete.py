@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.numerics.special import broadcast_tensors, log1mexp
+from synthstats_lightning.scoring.numerics.special import LOG_TWO, broadcast_tensors, log1mexp
 
 MAX_TERMS = 4_000
 """Most terms of a series or continued fraction; near the mode some times the root of the shape are needed."""
@@ -61,6 +61,20 @@ def log_beta_tails(
     log_tail = log_weight + torch.log(_beta_fraction(first, second, near))
     other = log1mexp(log_tail.clamp_max(-PRECISION))
     return torch.where(direct, log_tail, other), torch.where(direct, other, log_tail)
+
+
+def student_t_log_cdf(t: Float[Tensor, "*t"], nu: Float[Tensor, "*nu"]) -> Float[Tensor, "*shape"]:
+    """Log of the distribution function of Student's t of scale 1, in both tails.
+
+    Args:
+        t: Where.
+        nu: Degrees of freedom.
+    """
+    square = (t * t).clamp_min(TINY)
+    total = nu + square
+    half = torch.full_like(nu, 0.5)
+    log_tail = log_beta_tails(0.5 * nu, half, nu / total, square / total)[0] - LOG_TWO
+    return torch.where(t < 0, log_tail, torch.log1p(-torch.exp(log_tail)))
 
 
 def _gamma_series(a: Tensor, x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.base import Distribution
-from synthstats_lightning.scoring.distributions.negative_binomial import NEGATIVE_BINOMIAL_MEAN
+from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
 from synthstats_lightning.scoring.numerics.special import log_gamma_ratio
 
 SCIPY: dict[str, Callable[..., Any]] = {
@@ -270,15 +270,18 @@ def test_negative_binomial_by_its_mean() -> None:
     values = torch.arange(0, 40, dtype=torch.float64)
     for n, mu in ((0.3, 4.0), (20.0, 7.0), (5.0, 1e-3)):
         plain = DISTRIBUTIONS["NegativeBinomial"].log_prob(values, *tensors((n, n / (n + mu))))
-        got = NEGATIVE_BINOMIAL_MEAN.log_prob(values, *tensors((n, mu)))
+        got = NegativeBinomialMean.distribution.log_prob(values, *tensors((n, mu)))
         torch.testing.assert_close(got, plain, rtol=1e-10, atol=1e-10)
     for n, mu in ((2.0, 1e-25), (1e14, 3.0)):
-        got = NEGATIVE_BINOMIAL_MEAN.log_prob(values, *tensors((n, mu)))
+        got = NegativeBinomialMean.distribution.log_prob(values, *tensors((n, mu)))
         rising = [math.fsum(math.log((n + i) / (n + mu)) for i in range(int(k))) for k in values]
         exact = np.array(rising) + stats.poisson(mu).logpmf(values) + mu - n * math.log1p(mu / n)
         np.testing.assert_allclose(got.numpy(), exact, rtol=1e-9, atol=1e-9)
-    draws = NEGATIVE_BINOMIAL_MEAN.sample(torch.Generator().manual_seed(0), (50_000,), *tensors((3.0, 6.0)))
+    by_mean = NegativeBinomialMean.distribution
+    draws = by_mean.sample(torch.Generator().manual_seed(0), (50_000,), *tensors((3.0, 6.0)))
     assert float(draws.mean()) == pytest.approx(6.0, abs=0.1)
     assert float(draws.var()) == pytest.approx(6.0 + 36.0 / 3.0, rel=0.05)
     leaves = [p.requires_grad_(True) for p in tensors((3.0, 6.0))]
-    assert torch.autograd.gradcheck(lambda n, mu: NEGATIVE_BINOMIAL_MEAN.log_prob(values[:6], n, mu), leaves)
+    assert torch.autograd.gradcheck(
+        lambda n, mu: NegativeBinomialMean.distribution.log_prob(values[:6], n, mu), leaves
+    )

@@ -16,7 +16,7 @@ from synthstats_lightning.programs.fields import check_intrinsic, check_total, i
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
-from synthstats_lightning.scoring.distributions.correlation_coordinates import (
+from synthstats_lightning.scoring.distributions.correlation import (
     CORRELATION_COORDINATES,
     CORRELATION_FACTOR_COORDINATES,
     correlation_matrix,

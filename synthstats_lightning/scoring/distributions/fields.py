@@ -1,4 +1,4 @@
-"""Normal vectors on a graph of neighbours: conditional autoregressions, proper and intrinsic."""
+"""Normal vectors on a graph of neighbours, and normal arrays that sum to zero."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS as ENTRIES
 from synthstats_lightning.scoring.distributions.base import (
     Distribution,
     Statistics,
-    Support,
-    no_normaliser,
     real_vector,
+    register,
 )
-from synthstats_lightning.scoring.distributions.constraints import POSITIVE, REAL, Constraint
+from synthstats_lightning.scoring.distributions.coordinates import (
+    ZERO_SUM_COORDINATES,
+    ZERO_SUM_MATRIX_COORDINATES,
+    Coordinates,
+)
 from synthstats_lightning.scoring.distributions.gaussian import (
     Subsets,
     cholesky_factor,
@@ -26,21 +31,12 @@ from synthstats_lightning.scoring.distributions.gaussian import (
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
-_WITHIN_ONE = Constraint("between -1 and 1", 0.0, lambda x: x.abs() < 1.0, -1.0, 1.0)
 
-
-def _field(
-    name: str,
-    constraints: tuple[Constraint, ...],
-    ranks: tuple[int, ...],
-    moments: Callable[..., tuple[Tensor, Tensor]],
-) -> Distribution:
+def _field(entry: Entry, moments: Callable[..., tuple[Tensor, Tensor]]) -> Distribution:
     """Normal vectors with a mean and a precision.
 
     Args:
-        name: Of the result.
-        constraints: On its parameters.
-        ranks: Their axes that belong to one draw.
+        entry: What `programs` says of the result.
         moments: Parameters to mean `[*batch, n]` and precision `[*batch, n, n]`.
     """
 
@@ -74,16 +70,11 @@ def _field(
         )
 
     return Distribution(
-        name=name,
-        constraints=constraints,
-        support=Support.REAL,
+        entry=entry,
         inside=real_vector,
-        log_normaliser=no_normaliser,
         log_kernel=log_kernel,
         sample=sample,
         anchor=0.0,
-        event_rank=1,
-        parameter_ranks=ranks,
         subsets=subsets,
     )
 
@@ -105,9 +96,54 @@ def _intrinsic(
     return torch.zeros(n, dtype=torch.float64), precision
 
 
-CAR = _field("CAR", (REAL, REAL, _WITHIN_ONE, POSITIVE), (1, 2, 0, 0), _proper)
+CAR = register(_field(ENTRIES["CAR"], _proper))
 """Proper conditional autoregression with precision `tau * (D - alpha * W)`, `D` the column sums of `W` (Jin,
 Carlin and Banerjee 2005)."""
-ICAR = _field("ICAR", (REAL, POSITIVE, POSITIVE), (2, 0, 0), _intrinsic)
+ICAR = register(_field(ENTRIES["ICAR"], _intrinsic))
 """Intrinsic one with precision `(D - W) / sigma ** 2`, whose sum is normal with the number of entries times
 `zero_sum_stdev` as standard deviation: normalised where the neighbours are connected."""
+_TOLERANCE = 1e-9
+
+
+def _zero_sum(entry: Entry, coordinates: Coordinates) -> Distribution:
+    """Independent normal entries, given that they sum to zero along each of the last axes.
+
+    Args:
+        entry: What `programs` says of the result.
+        coordinates: Of the arrays that do.
+    """
+    rank = entry.event_rank
+    axes = tuple(range(-rank, 0))
+
+    def inside(value: Tensor, sigma: Tensor) -> Tensor:
+        allowed = value.isfinite().flatten(-rank).all(-1)
+        for axis in axes:
+            balanced = torch.abs(value.mean(axis, keepdim=True)) <= _TOLERANCE
+            allowed = allowed & balanced.flatten(-rank).all(-1)
+        return allowed
+
+    def log_kernel(offset: Tensor, statistics: Statistics, sigma: Tensor) -> Tensor:
+        value = statistics[0]
+        freedom = math.prod(value.shape[axis] - 1 for axis in axes)
+        scale = torch.log(sigma) + HALF_LOG_TWO_PI
+        return offset - freedom * scale - 0.5 * value.square().sum(axes) / sigma.square()
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], sigma: Tensor) -> Tensor:
+        noise = standard_normal(generator, shape)
+        for axis in axes:
+            noise = noise - noise.mean(axis, keepdim=True)
+        return sigma[(..., *(None,) * rank)] * noise
+
+    return Distribution(
+        entry=entry,
+        inside=inside,
+        log_kernel=log_kernel,
+        sample=sample,
+        coordinates=coordinates,
+    )
+
+
+ZERO_SUM_NORMAL = register(_zero_sum(ENTRIES["ZeroSumNormal"], ZERO_SUM_COORDINATES))
+"""Independent normal entries of scale `sigma`, given that they sum to zero."""
+ZERO_SUM_MATRIX = register(_zero_sum(ENTRIES["ZeroSumMatrix"], ZERO_SUM_MATRIX_COORDINATES))
+"""Independent normal entries of scale `sigma`, given that every row and every column sums to zero."""

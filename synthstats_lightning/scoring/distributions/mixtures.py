@@ -1,31 +1,29 @@
-"""Mixtures of distributions."""
+"""Mixtures, and zeros from one process with everything else from another."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from synthstats_lightning.scoring.distributions.base import (
-    Distribution,
-    Statistics,
-    Support,
-    no_normaliser,
-)
-from synthstats_lightning.scoring.distributions.constraints import SIMPLEX
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distribution import Domain, Support
+from synthstats_lightning.scoring.distributions.base import Distribution, Statistics
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_survival
-from synthstats_lightning.scoring.distributions.sampling import standard_exponential
-from synthstats_lightning.scoring.numerics.special import broadcast_tensors
+from synthstats_lightning.scoring.distributions.sampling import standard_exponential, standard_uniform
+from synthstats_lightning.scoring.distributions.truncated import truncated
+from synthstats_lightning.scoring.numerics.special import broadcast_tensors, count_log, count_log1p, log1mexp
 
 
-def mixture(name: str, components: Sequence[Distribution]) -> Distribution:
+def mixture(entry: Entry, components: Sequence[Distribution]) -> Distribution:
     """A mixture with the weights along the last axis of its first parameter.
 
     Args:
-        name: Of the result.
+        entry: What `programs` says of the result.
         components: One for each weight; or one for all, whose parameters have the components along an axis of
             their own, the last one.
     """
@@ -88,26 +86,20 @@ def mixture(name: str, components: Sequence[Distribution]) -> Distribution:
         return _log_sum(parts, parameters[0])
 
     known = all(c.log_cdf is not None and c.log_survival is not None for c in components)
-    supports = {component.support for component in components}
     support_parameters = [
         span.start + index
         for component, span in zip(components, spans, strict=True)
         for index in component.support_parameters
     ]
-    extra = int(along_axis)
     return Distribution(
-        name=name,
-        constraints=(SIMPLEX, *(c for component in components for c in component.constraints)),
-        support=supports.pop() if len(supports) == 1 else Support.REAL,
+        entry=entry,
         inside=inside,
-        log_normaliser=no_normaliser,
         log_kernel=log_kernel,
         sample=sample,
         support_parameters=tuple(support_parameters),
         anchor=components[0].anchor,
         log_cdf=cumulative if known else None,
         log_survival=survival if known else None,
-        parameter_ranks=(1, *(rank + extra for component in components for rank in component.ranks)),
     )
 
 
@@ -129,3 +121,77 @@ def _log_sum(joint: Tensor, weights: Tensor) -> Tensor:
     safe = torch.where(possible.unsqueeze(-1), total, 0.0)
     result = torch.logsumexp(safe, -1) - torch.log(weights.sum(-1))
     return torch.where(possible, result, -math.inf)
+
+
+def hurdle(entry: Entry, base: Distribution) -> Distribution:
+    """Zero with probability `1 - psi`, else a draw of the base that is not zero.
+
+    The density of a continuous one is with respect to Lebesgue measure above zero and counting measure at
+    zero, as in PyMC.
+
+    Args:
+        entry: What `programs` says of the result.
+        base: Counts, or a positive distribution.
+    """
+
+    def log_density(value: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+        return base.log_kernel(base.offset(value, *parameters), base.statistics(value, False), *parameters)
+
+    def inside(value: Tensor, psi: Tensor, *parameters: Tensor) -> Tensor:
+        return base.inside(value, *parameters) | (value == 0)
+
+    def log_kernel(offset: Tensor, statistics: Statistics, psi: Tensor, *parameters: Tensor) -> Tensor:
+        value = statistics[0]
+        zero = value == 0
+        safe = torch.where(zero, 1.0, value)
+        own = base.inside(safe, *parameters)
+        rest = log_density(torch.where(own, safe, base.anchor), parameters)
+        if base.discrete:
+            none = log_density(torch.zeros_like(value), parameters)
+            only = none >= 0
+            rest = rest - log1mexp(torch.where(only, -1.0, none))
+            rest = torch.where(only, -math.inf, rest)
+        rest = torch.where(own, rest, -math.inf)
+        weight = zero.to(psi.dtype)
+        choice = count_log1p(weight, -psi) + count_log(1.0 - weight, psi)
+        return offset + choice + torch.where(zero, 0.0, rest)
+
+    def cumulative(value: Tensor, psi: Tensor, *parameters: Tensor) -> Tensor:
+        above = torch.log(psi) + log_cdf(base, value, *parameters)
+        return torch.where(value < 0, -math.inf, torch.logaddexp(torch.log1p(-psi), above))
+
+    def survival(value: Tensor, psi: Tensor, *parameters: Tensor) -> Tensor:
+        return torch.where(value < 0, 0.0, torch.log(psi) + log_survival(base, value, *parameters))
+
+    known = not base.discrete and base.log_cdf is not None and base.log_survival is not None
+    positive = truncated(_above_zero(base.entry), base, ("lower",)) if base.discrete else base
+
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], psi: Tensor, *parameters: Tensor
+    ) -> Tensor:
+        bound = (torch.ones((), dtype=torch.float64),) if base.discrete else ()
+        draws = positive.sample(generator, shape, *bound, *parameters)
+        return torch.where(standard_uniform(generator, shape) < psi, draws, 0.0)
+
+    return Distribution(
+        entry=entry,
+        inside=inside,
+        log_kernel=log_kernel,
+        sample=sample,
+        support_parameters=tuple(1 + i for i in base.support_parameters),
+        anchor=0.0,
+        log_cdf=cumulative if known else None,
+        log_survival=survival if known else None,
+    )
+
+
+def _above_zero(entry: Entry) -> Entry:
+    """What positive counts follow, also where their distribution function is not known."""
+    return replace(
+        entry,
+        name=f"{entry.name}>0",
+        parameters=("lower", *entry.parameters),
+        domains=(Domain.REAL, *entry.domains),
+        parameter_ranks=(0, *entry.ranks),
+        support=Support.NATURAL,
+    )

@@ -1,4 +1,4 @@
-"""Multinomial and Dirichlet-multinomial distributions."""
+"""Vectors of probabilities, and vectors of counts that follow them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,75 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS as ENTRIES
 from synthstats_lightning.scoring.distributions.base import (
+    Definition,
     Distribution,
     Statistics,
-    Support,
     counts,
-    no_normaliser,
+    register,
 )
-from synthstats_lightning.scoring.distributions.constraints import COUNT, POSITIVE, SIMPLEX
+from synthstats_lightning.scoring.distributions.constraints import SIMPLEX_TOLERANCE
+from synthstats_lightning.scoring.distributions.coordinates import SIMPLEX_COORDINATES
 from synthstats_lightning.scoring.distributions.gaussian import Subsets
-from synthstats_lightning.scoring.distributions.sampling import binomial, standard_gamma
+from synthstats_lightning.scoring.distributions.sampling import (
+    TINY,
+    binomial,
+    standard_gamma,
+    standard_uniform,
+)
+
+
+class Dirichlet(Definition):
+    """Vectors of probabilities with concentrations `a`."""
+
+    anchor = 0.5
+    coordinates = SIMPLEX_COORDINATES
+
+    @staticmethod
+    def inside(value: Tensor, a: Tensor) -> Tensor:
+        return (value > 0).all(-1) & (torch.abs(value.sum(-1) - 1.0) <= SIMPLEX_TOLERANCE)
+
+    @staticmethod
+    def log_normaliser(a: Tensor) -> Tensor:
+        return torch.lgamma(a).sum(-1) - torch.lgamma(a.sum(-1))
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, a: Tensor) -> Tensor:
+        return offset + ((a - 1.0) * torch.log(statistics[0])).sum(-1)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], a: Tensor) -> Tensor:
+        draws = standard_gamma(generator, shape, a)
+        return draws / draws.sum(-1, keepdim=True)
+
+
+class StickBreakingWeights(Definition):
+    """What is left of a stick at each break, each break a Beta(1, `alpha`) share of the rest."""
+
+    anchor = 0.5
+    coordinates = SIMPLEX_COORDINATES
+
+    @staticmethod
+    def inside(value: Tensor, alpha: Tensor) -> Tensor:
+        return (value > 0).all(-1) & (torch.abs(value.sum(-1) - 1.0) <= SIMPLEX_TOLERANCE)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor) -> Tensor:
+        value = statistics[0]
+        breaks = value.shape[-1] - 1
+        tails = torch.log(value.flip(-1).cumsum(-1)).sum(-1)
+        return offset + breaks * torch.log(alpha) + alpha * torch.log(value[..., -1]) - tails
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor) -> Tensor:
+        # 1 - Beta(1, alpha) is a power of a uniform number
+        uniform = standard_uniform(generator, (*shape[:-1], shape[-1] - 1))
+        kept = uniform.pow(1.0 / alpha.unsqueeze(-1))
+        before = torch.cat([torch.ones_like(kept[..., :1]), kept.cumprod(-1)], -1)
+        broken = torch.cat([1.0 - kept, torch.ones_like(kept[..., :1])], -1)
+        return (before * broken).clamp_min(TINY)
 
 
 def _inside(value: Tensor, n: Tensor, weights: Tensor) -> Tensor:
@@ -48,7 +107,7 @@ def _dirichlet_constant(n: Tensor, mass: Tensor) -> Tensor:
 
 
 def _of(
-    name: str, share: Callable[..., Tensor], constant: Callable[..., Tensor], normalised: bool
+    entry: Entry, share: Callable[..., Tensor], constant: Callable[..., Tensor], normalised: bool
 ) -> Distribution:
     def scaled(weights: Tensor) -> Tensor:
         return weights / weights.sum(-1, keepdim=True) if normalised else weights
@@ -84,22 +143,19 @@ def _of(
         return Subsets(total, changed)
 
     return Distribution(
-        name=name,
-        constraints=(COUNT, SIMPLEX if normalised else POSITIVE),
-        support=Support.DISCRETE,
+        entry=entry,
         inside=_inside,
-        log_normaliser=no_normaliser,
         log_kernel=log_kernel,
         sample=sample,
         support_parameters=(0, 1),
         anchor=0.0,
-        event_rank=1,
-        parameter_ranks=(0, 1),
         subsets=subsets,
     )
 
 
-MULTINOMIAL = _of("Multinomial", _share, _constant, normalised=True)
+MULTINOMIAL = register(_of(ENTRIES["Multinomial"], _share, _constant, normalised=True))
 """Counts of `n` draws among categories with probabilities `p`, divided by their sum."""
-DIRICHLET_MULTINOMIAL = _of("DirichletMultinomial", _dirichlet_share, _dirichlet_constant, normalised=False)
+DIRICHLET_MULTINOMIAL = register(
+    _of(ENTRIES["DirichletMultinomial"], _dirichlet_share, _dirichlet_constant, normalised=False)
+)
 """A multinomial whose probabilities follow a Dirichlet distribution of concentrations `a`."""

@@ -1,0 +1,309 @@
+"""Counts of finitely many values, and labels."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.programs.composites import DIRAC_DELTA
+from synthstats_lightning.programs.distribution import Domain, Support, entry
+from synthstats_lightning.scoring.distributions.base import (
+    Definition,
+    Links,
+    Statistics,
+    counts,
+    log_factorial_base,
+)
+from synthstats_lightning.scoring.distributions.sampling import (
+    binomial,
+    standard_exponential,
+    standard_gamma,
+    standard_uniform,
+)
+from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
+from synthstats_lightning.scoring.numerics.special import (
+    broadcast_tensors,
+    count_log,
+    count_log1p,
+    log_gamma_ratio,
+    softplus,
+)
+
+LARGEST_LOGIT = 1e100
+"""Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
+_BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
+_BINOMIAL_LOGIT = entry(
+    "BinomialLogit", {"n": Domain.COUNT, "logit_p": Domain.REAL}, Support.COUNT_TO, bounds=(None, "n")
+)
+
+
+class BernoulliLogit(Definition, entry=_BERNOULLI_LOGIT):
+    """Bernoulli by its log-odds: the canonical link of logistic regression."""
+
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        return (value == 0) | (value == 1)
+
+    @staticmethod
+    def log_normaliser(*parameters: Tensor) -> None:
+        return None
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, logit_p: Tensor) -> Tensor:
+        return offset - softplus((1.0 - 2.0 * statistics[0]) * logit_p)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], logit_p: Tensor) -> Tensor:
+        return Bernoulli.sample(generator, shape, torch.sigmoid(logit_p))
+
+
+class Bernoulli(Definition):
+    """1 with probability `p`, else 0."""
+
+    inside = BernoulliLogit.inside
+    log_normaliser = BernoulliLogit.log_normaliser
+    anchor = 0.0
+    links: ClassVar[Links] = {0: ("sigmoid", BernoulliLogit.distribution)}
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, p: Tensor) -> Tensor:
+        value = statistics[0]
+        return offset + count_log(value, p) + count_log1p(1.0 - value, -p)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], p: Tensor) -> Tensor:
+        return (standard_uniform(generator, shape) < p).to(torch.float64)
+
+    @staticmethod
+    def log_cdf(value: Tensor, p: Tensor) -> Tensor:
+        return torch.log1p(-p) + torch.zeros_like(value)
+
+    @staticmethod
+    def log_survival(value: Tensor, p: Tensor) -> Tensor:
+        return torch.log(p) + torch.zeros_like(value)
+
+
+class BinomialLogit(Definition, entry=_BINOMIAL_LOGIT):
+    """Binomial by its log-odds: the canonical link of logistic regression."""
+
+    log_base = log_factorial_base
+    support_parameters = (0,)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, n: Tensor, *parameters: Tensor) -> Tensor:
+        return counts(value) & (value <= n)
+
+    @staticmethod
+    def _log_choices(offset: Tensor, n: Tensor, rest: Tensor) -> Tensor:
+        return offset + torch.lgamma(n + 1.0) - torch.lgamma(rest + 1.0)
+
+    @staticmethod
+    def log_normaliser(n: Tensor, logit_p: Tensor) -> Tensor:
+        return n * softplus(logit_p)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, logit_p: Tensor) -> Tensor:
+        value = statistics[0]
+        rest = (n - value).clamp_min(0.0)
+        return BinomialLogit._log_choices(offset, n, rest) + value * logit_p.clamp(
+            -LARGEST_LOGIT, LARGEST_LOGIT
+        )
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, logit_p: Tensor) -> Tensor:
+        return binomial(generator, shape, n, torch.sigmoid(logit_p))
+
+
+class Binomial(Definition):
+    """Successes among `n` trials of probability `p`."""
+
+    inside = BinomialLogit.inside
+    log_base = log_factorial_base
+    support_parameters = (0,)
+    anchor = 0.0
+    links: ClassVar[Links] = {1: ("sigmoid", BinomialLogit.distribution)}
+
+    @staticmethod
+    def log_normaliser(n: Tensor, p: Tensor) -> None:
+        return None
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, p: Tensor) -> Tensor:
+        value = statistics[0]
+        rest = (n - value).clamp_min(0.0)
+        return BinomialLogit._log_choices(offset, n, rest) + count_log(value, p) + count_log1p(rest, -p)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, p: Tensor) -> Tensor:
+        return binomial(generator, shape, n, p)
+
+    @staticmethod
+    def log_cdf(value: Tensor, n: Tensor, p: Tensor) -> Tensor:
+        return log_beta_tails((n - value).clamp_min(1.0), value + 1.0, 1.0 - p, p)[0]
+
+    @staticmethod
+    def log_survival(value: Tensor, n: Tensor, p: Tensor) -> Tensor:
+        return log_beta_tails((n - value).clamp_min(1.0), value + 1.0, 1.0 - p, p)[1]
+
+
+class BetaBinomial(Definition):
+    """Binomial of `n` trials whose probability is Beta with shapes `alpha` and `beta`."""
+
+    log_base = log_factorial_base
+    support_parameters = (0,)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, n: Tensor, *parameters: Tensor) -> Tensor:
+        return counts(value) & (value <= n)
+
+    @staticmethod
+    def log_normaliser(n: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return log_gamma_ratio(alpha + beta, n) - torch.lgamma(n + 1.0)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        value = statistics[0]
+        rest = (n - value).clamp_min(0.0)
+        rising = log_gamma_ratio(alpha, value) + log_gamma_ratio(beta, rest)
+        return offset - torch.lgamma(rest + 1.0) + rising
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], n: Tensor, alpha: Tensor, beta: Tensor
+    ) -> Tensor:
+        first = standard_gamma(generator, shape, alpha)
+        return binomial(generator, shape, n, first / (first + standard_gamma(generator, shape, beta)))
+
+
+class HyperGeometric(Definition):
+    """Good items among `n` drawn without replacement from `good` and `bad` ones."""
+
+    support_parameters = (0, 1, 2)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, good: Tensor, bad: Tensor, n: Tensor) -> Tensor:
+        return counts(value) & (value >= n - bad) & (value <= good) & (value <= n)
+
+    @staticmethod
+    def _log_choose(n: Tensor, k: Tensor) -> Tensor:
+        """`log(n choose k)` for `0 <= k <= n`."""
+        return torch.lgamma(n + 1.0) - torch.lgamma(k + 1.0) - torch.lgamma((n - k).clamp_min(0.0) + 1.0)
+
+    @staticmethod
+    def log_normaliser(good: Tensor, bad: Tensor, n: Tensor) -> Tensor:
+        return torch.where(
+            n <= good + bad, HyperGeometric._log_choose(good + bad, torch.minimum(n, good + bad)), math.inf
+        )
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, good: Tensor, bad: Tensor, n: Tensor) -> Tensor:
+        value = statistics[0]
+        return (
+            offset
+            + HyperGeometric._log_choose(good, value)
+            + HyperGeometric._log_choose(bad, (n - value).clamp_min(0.0))
+        )
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], good: Tensor, bad: Tensor, n: Tensor
+    ) -> Tensor:
+        """One draw from the urn after the other."""
+        found = torch.zeros(shape, dtype=torch.float64)
+        total = good + bad
+        for drawn in range(int(torch.minimum(n, total).max())):
+            share = (good - found) / (total - drawn).clamp_min(1.0)
+            hit = (standard_uniform(generator, shape) < share) & (drawn < n)
+            found = found + hit.to(torch.float64)
+        return found
+
+
+class DiscreteUniform(Definition):
+    """Every integer from `lower` to `upper` equally likely; -inf where these are not ordered."""
+
+    support_parameters = (0, 1)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        return (value >= lower) & (value <= upper) & (torch.floor(value) == value)
+
+    @staticmethod
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return (torch.zeros_like(value),)
+
+    @staticmethod
+    def log_normaliser(lower: Tensor, upper: Tensor) -> Tensor:
+        count = upper - lower + 1.0
+        return torch.where(count > 0, torch.log(torch.where(count > 0, count, 1.0)), math.inf)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, lower: Tensor, upper: Tensor) -> Tensor:
+        return offset + statistics[0]
+
+    @staticmethod
+    def log_cdf(value: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        count = torch.minimum(value, upper) - lower + 1.0
+        inside = torch.where(count > 0, count, 1.0)
+        return torch.where(
+            count > 0, torch.log(inside) - DiscreteUniform.log_normaliser(lower, upper), -math.inf
+        )
+
+    @staticmethod
+    def log_survival(value: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        return DiscreteUniform.log_cdf(-value - 1.0, -upper, -lower)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], lower: Tensor, upper: Tensor) -> Tensor:
+        draws = torch.floor(lower + (upper - lower + 1.0) * standard_uniform(generator, shape))
+        return torch.minimum(draws, upper)
+
+
+class Categorical(Definition):
+    """0, 1, ... with the probabilities along the last axis of `p`, divided by their sum."""
+
+    support_parameters = (0,)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, p: Tensor) -> Tensor:
+        return counts(value) & (value < p.shape[-1])
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, p: Tensor) -> Tensor:
+        index = statistics[0].clamp(0, p.shape[-1] - 1).long()
+        index, _ = broadcast_tensors(index, p[..., 0])
+        taken = p.expand(*index.shape, p.shape[-1]).gather(-1, index.unsqueeze(-1)).squeeze(-1)
+        return offset + torch.log(taken) - torch.log(p.sum(-1))
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], p: Tensor) -> Tensor:
+        # the first of K independent exponential clocks of rates p
+        clocks = standard_exponential(generator, (*shape, p.shape[-1])) / p
+        return clocks.argmin(-1).to(torch.float64)
+
+
+class DiracDelta(Definition, entry=DIRAC_DELTA):
+    """All mass on the integer `c`."""
+
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, c: Tensor) -> Tensor:
+        return torch.isfinite(value) & (torch.floor(value) == value)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, c: Tensor) -> Tensor:
+        return offset + torch.where(statistics[0] == c, 0.0, -torch.inf)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], c: Tensor) -> Tensor:
+        return c.expand(shape)

@@ -1,0 +1,107 @@
+"""Symmetric distributions folded at zero."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import (
+    Definition,
+    Statistics,
+    half_line,
+)
+from synthstats_lightning.scoring.distributions.sampling import cauchy, standard_normal, student_t
+from synthstats_lightning.scoring.numerics.incomplete import student_t_log_cdf
+from synthstats_lightning.scoring.numerics.special import (
+    HALF_LOG_TWO_PI,
+    LOG_PI,
+    LOG_TWO,
+    log1mexp,
+    log_gamma_ratio,
+    log_ndtr,
+)
+
+
+class HalfNormal(Definition):
+    """Absolute value of a normal around `loc` (always 0 in PyMC) with scale `sigma`."""
+
+    inside = half_line
+
+    @staticmethod
+    def log_normaliser(loc: Tensor, sigma: Tensor) -> Tensor:
+        return torch.log(sigma) + (HALF_LOG_TWO_PI - LOG_TWO)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, loc: Tensor, sigma: Tensor) -> Tensor:
+        value = statistics[0]
+        z = (value - loc) / sigma
+        return torch.addcmul(offset, z, z, value=-0.5)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], loc: Tensor, sigma: Tensor) -> Tensor:
+        return loc + sigma * standard_normal(generator, shape).abs()
+
+    @staticmethod
+    def log_cdf(value: Tensor, loc: Tensor, sigma: Tensor) -> Tensor:
+        return log1mexp(HalfNormal.log_survival(value, loc, sigma))
+
+    @staticmethod
+    def log_survival(value: Tensor, loc: Tensor, sigma: Tensor) -> Tensor:
+        return LOG_TWO + log_ndtr((loc - value) / sigma)
+
+
+class HalfStudentT(Definition):
+    """Absolute value of Student's t with `nu` degrees of freedom and scale `sigma`."""
+
+    inside = half_line
+
+    @staticmethod
+    def log_normaliser(nu: Tensor, sigma: Tensor) -> Tensor:
+        half = torch.as_tensor(0.5, dtype=nu.dtype)
+        constant = torch.log(sigma) + 0.5 * (torch.log(nu) + LOG_PI) - LOG_TWO
+        return constant - log_gamma_ratio(0.5 * nu, half)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, sigma: Tensor) -> Tensor:
+        z = statistics[0] / sigma
+        return offset - 0.5 * (nu + 1.0) * torch.log1p(z * z / nu)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], nu: Tensor, sigma: Tensor) -> Tensor:
+        return sigma * student_t(generator, shape, nu).abs()
+
+    @staticmethod
+    def log_cdf(value: Tensor, nu: Tensor, sigma: Tensor) -> Tensor:
+        return log1mexp(HalfStudentT.log_survival(value, nu, sigma))
+
+    @staticmethod
+    def log_survival(value: Tensor, nu: Tensor, sigma: Tensor) -> Tensor:
+        return LOG_TWO + student_t_log_cdf(-value / sigma, nu)
+
+
+class HalfCauchy(Definition):
+    """Absolute value of a Cauchy variable of scale `beta`."""
+
+    inside = half_line
+
+    @staticmethod
+    def log_normaliser(beta: Tensor) -> Tensor:
+        return torch.log(beta) + (LOG_PI - LOG_TWO)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, beta: Tensor) -> Tensor:
+        z = statistics[0] / beta
+        return offset - torch.log1p(z * z)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], beta: Tensor) -> Tensor:
+        return beta * cauchy(generator, shape).abs()
+
+    @staticmethod
+    def log_cdf(value: Tensor, beta: Tensor) -> Tensor:
+        return torch.log(torch.atan(value / beta)) + (LOG_TWO - LOG_PI)
+
+    @staticmethod
+    def log_survival(value: Tensor, beta: Tensor) -> Tensor:
+        z = value / beta
+        return torch.log(torch.atan2(torch.ones_like(z), z)) + (LOG_TWO - LOG_PI)

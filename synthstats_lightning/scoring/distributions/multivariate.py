@@ -1,0 +1,202 @@
+"""Normal and Student-t vectors, normal matrices and Wishart matrices."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import (
+    Definition,
+    Statistics,
+    real_vector,
+)
+from synthstats_lightning.scoring.distributions.coordinates import Coordinates, cholesky, cholesky_inverse
+from synthstats_lightning.scoring.distributions.gaussian import (
+    Subsets,
+    cholesky_factor,
+    elliptical_subsets,
+    gaussian_subsets,
+    log_determinant,
+    squared_distance,
+)
+from synthstats_lightning.scoring.distributions.sampling import standard_gamma, standard_normal
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
+
+
+class MvNormal(Definition):
+    """Normal vectors with mean `mu` and covariance `cov`, whose lower triangle is read."""
+
+    inside = real_vector
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, cov: Tensor) -> Tensor:
+        value = statistics[0]
+        lower, exists = cholesky_factor(cov)
+        distance = squared_distance(value - mu, lower)
+        result = offset - 0.5 * distance - log_determinant(lower) - value.shape[-1] * HALF_LOG_TWO_PI
+        return torch.where(exists, result, -math.inf)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, cov: Tensor) -> Tensor:
+        lower, exists = cholesky_factor(cov)
+        noise = standard_normal(generator, shape).unsqueeze(-1)
+        draws = mu + (lower @ noise).squeeze(-1)
+        return torch.where(exists.unsqueeze(-1), draws, torch.nan)
+
+    @staticmethod
+    def subsets(value: Tensor, given: Tensor, mu: Tensor, cov: Tensor) -> Subsets:
+        n = value.shape[-1]
+        residual = (value - mu).reshape(-1, n)
+        cov = cov.reshape(-1, n, n)
+        particles = max(len(residual), len(cov))
+        return gaussian_subsets(residual.expand(particles, n), cov.expand(particles, n, n), given)
+
+
+class MvStudentT(Definition):
+    """Student-t vectors of `nu` degrees of freedom with location `mu` and scale matrix `scale`."""
+
+    inside = real_vector
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, mu: Tensor, scale: Tensor) -> Tensor:
+        lower, exists = cholesky_factor(scale)
+        distance = squared_distance(statistics[0] - mu, lower)
+        count = torch.tensor(float(statistics[0].shape[-1]), dtype=torch.float64)
+        result = offset + MvStudentT._log_density(distance, log_determinant(lower), count, nu)
+        return torch.where(exists, result, -math.inf)
+
+    @staticmethod
+    def _log_density(distance: Tensor, log_scale: Tensor, count: Tensor, nu: Tensor) -> Tensor:
+        constant = torch.lgamma(0.5 * (nu + count)) - torch.lgamma(0.5 * nu)
+        constant = constant - 0.5 * count * torch.log(nu * math.pi)
+        return constant - log_scale - 0.5 * (nu + count) * torch.log1p(distance / nu)
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], nu: Tensor, mu: Tensor, scale: Tensor
+    ) -> Tensor:
+        lower, exists = cholesky_factor(scale)
+        noise = (lower @ standard_normal(generator, shape).unsqueeze(-1)).squeeze(-1)
+        chi_squared = 2.0 * standard_gamma(generator, shape[:-1], 0.5 * nu)
+        draws = mu + noise * torch.sqrt(nu / chi_squared).unsqueeze(-1)
+        return torch.where(exists.unsqueeze(-1), draws, torch.nan)
+
+    @staticmethod
+    def subsets(value: Tensor, given: Tensor, nu: Tensor, mu: Tensor, scale: Tensor) -> Subsets:
+        n = value.shape[-1]
+        residual, scale, nu = (value - mu).reshape(-1, n), scale.reshape(-1, n, n), nu.reshape(-1, 1)
+        particles = max(len(residual), len(scale), len(nu))
+
+        def log_density(distance: Tensor, log_scale: Tensor, count: Tensor) -> Tensor:
+            return MvStudentT._log_density(distance, log_scale, count, nu)
+
+        return elliptical_subsets(
+            residual.expand(particles, n), scale.expand(particles, n, n), given, log_density
+        )
+
+
+class MatrixNormal(Definition):
+    """Normal matrices of mean `mu`, whose rows and columns have covariances with these Cholesky factors."""
+
+    @staticmethod
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        return value.isfinite().all(-1).all(-1)
+
+    @staticmethod
+    def _lower(factor: Tensor) -> tuple[Tensor, Tensor]:
+        """The lower triangle, that of the identity where its diagonal is not positive, and where it is."""
+        allowed = (factor.diagonal(dim1=-2, dim2=-1) > 0).all(-1) & factor.isfinite().all(-1).all(-1)
+        identity = torch.eye(factor.shape[-1], dtype=factor.dtype)
+        return torch.where(allowed[..., None, None], factor.tril(), identity), allowed
+
+    @staticmethod
+    def log_kernel(
+        offset: Tensor, statistics: Statistics, mu: Tensor, rowchol: Tensor, colchol: Tensor
+    ) -> Tensor:
+        residual = statistics[0] - mu
+        m, n = residual.shape[-2:]
+        rows, rows_allowed = MatrixNormal._lower(rowchol)
+        columns, columns_allowed = MatrixNormal._lower(colchol)
+        whitened = torch.linalg.solve_triangular(rows, residual, upper=False)
+        whitened = torch.linalg.solve_triangular(columns, whitened.mT, upper=False)
+        result = offset - 0.5 * whitened.square().sum((-2, -1)) - m * n * HALF_LOG_TWO_PI
+        result = result - n * torch.log(rows.diagonal(dim1=-2, dim2=-1)).sum(-1)
+        result = result - m * torch.log(columns.diagonal(dim1=-2, dim2=-1)).sum(-1)
+        return torch.where(rows_allowed & columns_allowed, result, -math.inf)
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, rowchol: Tensor, colchol: Tensor
+    ) -> Tensor:
+        return mu + rowchol.tril() @ standard_normal(generator, shape) @ colchol.tril().mT
+
+
+def covariance(
+    u: Float[Tensor, "*batch entries"],
+) -> tuple[Float[Tensor, "*batch n n"], Float[Tensor, "*batch"]]:
+    """A positive definite matrix by its Cholesky factor, packed row by row with the log of its diagonal."""
+    packed, log_jacobian = cholesky(u)
+    lower = _unpacked(packed)
+    n = lower.shape[-1]
+    # from the factor to its product with its transpose: 2^n and the diagonal to the powers n, n - 1, ..., 1
+    powers = torch.arange(n, 0, -1, dtype=u.dtype)
+    change = n * math.log(2.0) + (powers * torch.log(lower.diagonal(dim1=-2, dim2=-1))).sum(-1)
+    return lower @ lower.mT, log_jacobian + change
+
+
+def covariance_inverse(value: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch entries"]:
+    """Inverse of `covariance`; of the identity where a matrix is not positive definite."""
+    rows, columns = torch.tril_indices(*value.shape[-2:])
+    return cholesky_inverse(cholesky_factor(value).lower[..., rows, columns])
+
+
+def _unpacked(packed: Tensor) -> Tensor:
+    n = (math.isqrt(8 * packed.shape[-1] + 1) - 1) // 2
+    rows, columns = torch.tril_indices(n, n)
+    matrix = packed.new_zeros(*packed.shape[:-1], n, n)
+    matrix[..., rows, columns] = packed
+    return matrix
+
+
+def _triangle(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1] * (shape[-1] + 1) // 2)
+
+
+class Wishart(Definition):
+    """Positive definite matrices of `nu` degrees of freedom and a scale with the factor `scale_chol`."""
+
+    coordinates = Coordinates(_triangle, covariance, covariance_inverse)
+
+    @staticmethod
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        symmetric = torch.isclose(value, value.mT, rtol=1e-8, atol=0.0).all(-1).all(-1)
+        return symmetric & cholesky_factor(value).exists
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, scale_chol: Tensor) -> Tensor:
+        lower, exists = cholesky_factor(statistics[0])
+        p = lower.shape[-1]
+        diagonal = scale_chol.diagonal(dim1=-2, dim2=-1)
+        allowed = exists & (nu > p - 1) & (diagonal > 0).all(-1) & scale_chol.isfinite().all(-1).all(-1)
+        identity = torch.eye(p, dtype=scale_chol.dtype)
+        factor = torch.where((diagonal > 0).all(-1)[..., None, None], scale_chol.tril(), identity)
+        nu = torch.where(nu > p - 1, nu, float(p))
+        # the trace of the inverse scale times the value, by a triangular solve
+        whitened = torch.linalg.solve_triangular(factor, lower, upper=False)
+        result = (nu - p - 1.0) * log_determinant(lower) - 0.5 * whitened.square().sum((-2, -1))
+        result = result - 0.5 * nu * p * math.log(2.0) - nu * log_determinant(factor)
+        result = offset + result - torch.special.multigammaln(0.5 * nu, p)
+        return torch.where(allowed, result, -math.inf)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], nu: Tensor, scale_chol: Tensor) -> Tensor:
+        # Bartlett (1933): a triangle of normal variables under roots of chi-squared ones
+        p = shape[-1]
+        freedom = (nu.unsqueeze(-1) - torch.arange(p, dtype=torch.float64)).clamp_min(1e-6)
+        diagonal = torch.sqrt(2.0 * standard_gamma(generator, shape[:-1], 0.5 * freedom))
+        triangle = standard_normal(generator, shape).tril(-1) + torch.diag_embed(diagonal)
+        factor = scale_chol.tril() @ triangle
+        return factor @ factor.mT

@@ -1,0 +1,290 @@
+"""Distributions of the positive numbers, and of those above a parameter."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.distributions.base import (
+    Definition,
+    Statistics,
+    half_line,
+    open_half_line,
+)
+from synthstats_lightning.scoring.distributions.sampling import (
+    standard_exponential,
+    standard_gamma,
+    standard_normal,
+    standard_uniform,
+)
+from synthstats_lightning.scoring.numerics.incomplete import log_gamma_tails
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr, power_log
+
+
+class Exponential(Definition):
+    """Exponential with mean `scale`."""
+
+    inside = half_line
+
+    @staticmethod
+    def log_normaliser(scale: Tensor) -> Tensor:
+        return torch.log(scale)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, scale: Tensor) -> Tensor:
+        return offset - statistics[0] / scale
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], scale: Tensor) -> Tensor:
+        return -scale * torch.log(standard_uniform(generator, shape))
+
+    @staticmethod
+    def log_cdf(value: Tensor, scale: Tensor) -> Tensor:
+        return log1mexp(-value / scale)
+
+    @staticmethod
+    def log_survival(value: Tensor, scale: Tensor) -> Tensor:
+        return -value / scale
+
+
+class Gamma(Definition):
+    """Gamma with shape `alpha` and `scale` (one over PyMC's `beta`)."""
+
+    inside = half_line
+
+    @staticmethod
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return (value, torch.log(value)) if interior or bool((value > 0).all()) else (value,)
+
+    @staticmethod
+    def log_normaliser(alpha: Tensor, scale: Tensor) -> Tensor:
+        return torch.lgamma(alpha) + alpha * torch.log(scale)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, scale: Tensor) -> Tensor:
+        return offset + power_log(alpha - 1.0, *statistics) - statistics[0] / scale
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, scale: Tensor) -> Tensor:
+        return scale * standard_gamma(generator, shape, alpha)
+
+    @staticmethod
+    def log_cdf(value: Tensor, alpha: Tensor, scale: Tensor) -> Tensor:
+        return log_gamma_tails(alpha, value / scale)[0]
+
+    @staticmethod
+    def log_survival(value: Tensor, alpha: Tensor, scale: Tensor) -> Tensor:
+        return log_gamma_tails(alpha, value / scale)[1]
+
+
+class InverseGamma(Definition):
+    """One over a gamma variable of shape `alpha` and rate `beta`."""
+
+    inside = open_half_line
+
+    @staticmethod
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return value, torch.log(value)
+
+    @staticmethod
+    def log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
+        return torch.lgamma(alpha) - alpha * torch.log(beta)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
+        value, log_value = statistics
+        return offset - (alpha + 1.0) * log_value - beta / value
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:
+        return beta / standard_gamma(generator, shape, alpha)
+
+    @staticmethod
+    def log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return log_gamma_tails(alpha, beta / value)[1]
+
+    @staticmethod
+    def log_survival(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return log_gamma_tails(alpha, beta / value)[0]
+
+
+class LogNormal(Definition):
+    """Exponential of a normal with mean `mu` and standard deviation `sigma`."""
+
+    inside = open_half_line
+
+    @staticmethod
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return (torch.log(value),)
+
+    @staticmethod
+    def log_base(value: Tensor) -> Tensor:
+        return -torch.log(value)
+
+    @staticmethod
+    def log_normaliser(mu: Tensor, sigma: Tensor) -> Tensor:
+        return torch.log(sigma) + HALF_LOG_TWO_PI
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, sigma: Tensor) -> Tensor:
+        log_value = statistics[0]
+        z = (log_value - mu) / sigma
+        return torch.addcmul(offset, z, z, value=-0.5)
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigma: Tensor) -> Tensor:
+        return torch.exp(mu + sigma * standard_normal(generator, shape))
+
+    @staticmethod
+    def log_cdf(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        return log_ndtr((torch.log(value) - mu) / sigma)
+
+    @staticmethod
+    def log_survival(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        return log_ndtr((mu - torch.log(value)) / sigma)
+
+
+class Weibull(Definition):
+    """Weibull with shape `alpha` and scale `beta`."""
+
+    inside = half_line
+
+    @staticmethod
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return (value, torch.log(value)) if interior or bool((value > 0).all()) else (value,)
+
+    @staticmethod
+    def log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
+        return alpha * torch.log(beta) - torch.log(alpha)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
+        return offset + power_log(alpha - 1.0, *statistics) - torch.pow(statistics[0] / beta, alpha)
+
+    @staticmethod
+    def log_survival(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return -torch.pow(value / beta, alpha)
+
+    @staticmethod
+    def log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return log1mexp(Weibull.log_survival(value, alpha, beta))
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:
+        return beta * torch.pow(standard_exponential(generator, shape), 1.0 / alpha)
+
+
+class Rice(Definition):
+    """Length of a planar normal vector of deviation `sigma` around a point at distance `b * sigma`."""
+
+    inside = open_half_line
+
+    @staticmethod
+    def log_base(value: Tensor) -> Tensor:
+        return torch.log(value)
+
+    @staticmethod
+    def log_normaliser(b: Tensor, sigma: Tensor) -> Tensor:
+        return 2.0 * torch.log(sigma)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, b: Tensor, sigma: Tensor) -> Tensor:
+        x = statistics[0] / sigma
+        distance = x - b
+        return offset - 0.5 * distance * distance + torch.log(torch.special.i0e(x * b))
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], b: Tensor, sigma: Tensor) -> Tensor:
+        along = b + standard_normal(generator, shape)
+        return sigma * torch.hypot(along, standard_normal(generator, shape))
+
+
+class Pareto(Definition):
+    """Pareto above `m` with tail index `alpha`."""
+
+    support_parameters = (1,)
+
+    @staticmethod
+    def inside(value: Tensor, alpha: Tensor, m: Tensor) -> Tensor:
+        return (value >= m) & (value > 0) & torch.isfinite(value)
+
+    @staticmethod
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return (torch.log(value),)
+
+    @staticmethod
+    def log_base(value: Tensor) -> Tensor:
+        return -torch.log(value)
+
+    @staticmethod
+    def log_normaliser(alpha: Tensor, m: Tensor) -> Tensor:
+        return -torch.log(alpha)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, m: Tensor) -> Tensor:
+        return offset - alpha * (statistics[0] - torch.log(m))
+
+    @staticmethod
+    def log_survival(value: Tensor, alpha: Tensor, m: Tensor) -> Tensor:
+        return -alpha * torch.log(torch.maximum(value, m) / m)
+
+    @staticmethod
+    def log_cdf(value: Tensor, alpha: Tensor, m: Tensor) -> Tensor:
+        return log1mexp(Pareto.log_survival(value, alpha, m))
+
+    @staticmethod
+    def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, m: Tensor) -> Tensor:
+        return m * torch.exp(standard_exponential(generator, shape) / alpha)
+
+
+TINY = 1e-300
+
+
+class Wald(Definition):
+    """Inverse Gaussian with mean `mu` and shape `lam`, shifted by `alpha`."""
+
+    support_parameters = (2,)
+
+    @staticmethod
+    def inside(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
+        return (value > alpha) & torch.isfinite(value)
+
+    @staticmethod
+    def log_normaliser(mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
+        return HALF_LOG_TWO_PI - 0.5 * torch.log(lam)
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
+        centred = (statistics[0] - alpha).clamp_min(TINY)
+        z = (centred - mu) / mu
+        return offset - 1.5 * torch.log(centred) - 0.5 * lam * z * z / centred
+
+    @staticmethod
+    def _parts(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        centred = (value - alpha).clamp_min(TINY)
+        root = torch.sqrt(lam / centred)
+        rest = 2.0 * lam / mu + log_ndtr(-(centred / mu + 1.0) * root)
+        return (centred / mu - 1.0) * root, rest, value > alpha
+
+    @staticmethod
+    def log_cdf(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
+        z, rest, inside = Wald._parts(value, mu, lam, alpha)
+        return torch.where(inside, torch.logaddexp(log_ndtr(z), rest), -torch.inf)
+
+    @staticmethod
+    def log_survival(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
+        z, rest, inside = Wald._parts(value, mu, lam, alpha)
+        upper = log_ndtr(-z)
+        return torch.where(inside, upper + log1mexp((rest - upper).clamp_max(-TINY)), 0.0)
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, lam: Tensor, alpha: Tensor
+    ) -> Tensor:
+        """Roots of a chi-squared variable (Michael, Schucany and Haas 1976)."""
+        y = mu * standard_normal(generator, shape).square()
+        # the smaller root mu + mu (y - sqrt(4 lam y + y^2)) / (2 lam), without cancellation
+        root = torch.sqrt(4.0 * lam * y + y * y)
+        small = mu * (1.0 - 2.0 * y / (y + root).clamp_min(TINY))
+        first = standard_uniform(generator, shape) * (mu + small) <= mu
+        return alpha + torch.where(first, small, mu * mu / small.clamp_min(TINY)).clamp_min(TINY)
