@@ -1,6 +1,6 @@
 """What a program means: the model graph, its validation, canonical form, structure and rendering.
 
-Imports numpy at most, never torch or PyMC, so that sandbox workers and the trainer share it.
+Imports NumPy and SciPy at most, never torch or PyMC, so that sandbox workers and the trainer share it.
 """
 
 from __future__ import annotations

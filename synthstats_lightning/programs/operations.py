@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from synthstats_lightning.programs import matrices, special
-from synthstats_lightning.programs.bessel import scaled_bessel
 from synthstats_lightning.programs.shapes import (
     DTYPES,
     MAX_NDIM,
@@ -264,18 +264,18 @@ _ENTRIES = (
             ("floor", np.floor),
             ("ceil", np.ceil),
             ("round", np.round),  # half to even
-            ("sigmoid", special.sigmoid),
+            ("sigmoid", scipy.special.expit),
             ("softplus", special.softplus),
             ("log1mexp", special.log1mexp),
-            ("erf", special.erf),
-            ("erfc", special.erfc),
-            ("erfcx", special.erfcx),
-            ("ndtri", special.ndtri),
-            ("gammaln", special.gammaln),
-            ("digamma", special.digamma),
+            ("erf", scipy.special.erf),
+            ("erfc", scipy.special.erfc),
+            ("erfcx", scipy.special.erfcx),
+            ("ndtri", scipy.special.ndtri),
+            ("gammaln", scipy.special.gammaln),
+            ("digamma", scipy.special.digamma),
         )
     ),
-    _elementwise("scaled_bessel", _float, scaled_bessel, 2),
+    _elementwise("scaled_bessel", _float, special.scaled_bessel, 2),
     _elementwise("neg", _no_bool, np.negative),
     _elementwise("sign", _no_bool, np.sign),
     _elementwise("abs", _promoted, np.abs),

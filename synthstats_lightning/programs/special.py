@@ -1,27 +1,24 @@
-"""Scalar functions that numpy lacks, for constant folding on small arrays."""
+"""Elementwise functions that neither NumPy nor SciPy has in the form of the graph language."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from statistics import NormalDist
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ive, log_expit
 
 Array = NDArray[Any]
 
-
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)) without overflow."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+MAX_ORDER = 100
+"""Largest order of a Bessel function: the density's recurrence takes as many steps."""
 
 
 def softplus(x: Array) -> Array:
     """log(1 + exp(x)) without overflow."""
-    return np.asarray(np.logaddexp(0.0, x))
+    return np.asarray(-log_expit(-x))
 
 
 def log1mexp(x: Array) -> Array:
@@ -29,34 +26,15 @@ def log1mexp(x: Array) -> Array:
     return np.asarray(np.where(x > -math.log(2.0), np.log(-np.expm1(x)), np.log1p(-np.exp(x))))
 
 
-def erf(x: Array) -> Array:
-    """The error function."""
-    return _each(math.erf, x)
+def scaled_bessel(order: Array, x: Array) -> Array:
+    """`exp(-x) I_order(x)`; NaN for orders that are not whole numbers from 0 to `MAX_ORDER` and for `x < 0`.
 
-
-def erfc(x: Array) -> Array:
-    """The complementary error function."""
-    return _each(math.erfc, x)
-
-
-def ndtri(x: Array) -> Array:
-    """The quantile function of the standard normal distribution (NaN outside 0 to 1)."""
-    return _each(_ndtri, x)
-
-
-def erfcx(x: Array) -> Array:
-    """The scaled complementary error function, exp(x^2) erfc(x)."""
-    return _each(_erfcx, x)
-
-
-def gammaln(x: Array) -> Array:
-    """Logarithm of |Gamma(x)|; +inf at the poles 0, -1, -2, ..."""
-    return _each(_lgamma, x)
-
-
-def digamma(x: Array) -> Array:
-    """Derivative of `gammaln`; -inf at 0 and NaN at the poles -1, -2, ..."""
-    return _each(_digamma, x)
+    Args:
+        order: Orders.
+        x: Arguments; the two broadcast.
+    """
+    inside = (order == np.floor(order)) & (order >= 0) & (order <= MAX_ORDER) & (x >= 0) & np.isfinite(x)
+    return np.asarray(np.where(inside, ive(order, x), np.nan))
 
 
 def clip(x: Array, low: Array, high: Array) -> Array:
@@ -71,44 +49,3 @@ def dimshuffle(x: Array, order: Sequence[int | str]) -> Array:
     permuted = x.transpose([*dropped, *kept]).reshape([x.shape[axis] for axis in kept])
     new = tuple(position for position, entry in enumerate(order) if entry == "x")
     return np.expand_dims(permuted, new)
-
-
-def _each(function: Callable[[float], float], x: Array) -> Array:
-    return np.asarray([function(value) for value in x.ravel().tolist()], dtype=np.float64).reshape(x.shape)
-
-
-def _lgamma(value: float) -> float:
-    return math.inf if value <= 0 and value == math.floor(value) else math.lgamma(value)
-
-
-def _ndtri(value: float) -> float:
-    if 0.0 < value < 1.0:
-        return NormalDist().inv_cdf(value)
-    return {0.0: -math.inf, 1.0: math.inf}.get(value, math.nan)
-
-
-def _erfcx(value: float) -> float:
-    if value < 25.0:
-        return math.exp(value * value) * math.erfc(value) if value > -26.0 else math.inf
-    # the asymptotic series (Abramowitz and Stegun 7.1.23), whose fifth term is below 1e-12 of the first
-    inverse = 0.5 / (value * value)
-    series = 1.0 - inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse * (1.0 - 7.0 * inverse)))
-    return series / (value * math.sqrt(math.pi))
-
-
-def _digamma(value: float) -> float:
-    if value == 0:
-        return -math.inf
-    if value < 0:
-        if value == math.floor(value) or not math.isfinite(value):
-            return math.nan
-        return _digamma(1.0 - value) - math.pi / math.tan(math.pi * value)
-    shift = 0.0
-    while value < 14.0:
-        shift -= 1.0 / value
-        value += 1.0
-    inverse = 1.0 / (value * value)
-    # the asymptotic series (Abramowitz and Stegun 6.3.18)
-    tail = 1 / 252 - inverse * (1 / 240 - inverse / 132)
-    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * tail))
-    return shift + math.log(value) - 0.5 / value - series

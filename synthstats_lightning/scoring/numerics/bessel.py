@@ -6,11 +6,17 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from synthstats_lightning.programs.bessel import EXTRA_STEPS, MAX_ORDER
+from synthstats_lightning.programs.special import MAX_ORDER
+
+EXTRA_STEPS = 80
+"""Steps of the continued fraction beyond the largest order."""
 
 
 def scaled_bessel(order: Shaped[Tensor, "*order"], x: Float[Tensor, "*x"]) -> Float[Tensor, "*shape"]:
-    """`exp(-x) I_order(x)` with gradients in `x`; the counterpart of `programs.bessel.scaled_bessel`.
+    """`exp(-x) I_order(x)` with gradients in `x`; the counterpart of `programs.special.scaled_bessel`.
+
+    Ratios `I_k / I_(k-1) = 1 / (2k/x + I_(k+1) / I_k)` backwards from a bound of the last one (Amos 1974,
+    eq. 11), from order 0.
 
     Args:
         order: Orders, whole numbers from 0 to `MAX_ORDER`; NaN results for others.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from synthstats_lightning.programs.bessel import MAX_ORDER
+from synthstats_lightning.programs.special import MAX_ORDER
 from synthstats_lightning.sandbox.inside.extraction.builder import Entry, GraphBuilder, Walk
 
 _LARGEST = float(np.finfo(np.float64).max)
