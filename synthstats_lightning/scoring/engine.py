@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ import torch
 
 from synthstats_lightning.programs.canonical import CanonicalModel, canonical_model
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.rendering.render import summarise
 from synthstats_lightning.scoring.density.target import GradientNeeded, RowSubset, Target, has_funnels
@@ -30,6 +30,7 @@ from synthstats_lightning.scoring.prediction.diagnostics import (
 )
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -184,42 +185,3 @@ def _score_target(
         seconds=deadline.elapsed,
         diagnostics={name: each.diagnostics for name, each in found.items()},
     )
-
-
-def data_fingerprint(
-    covariates: Mapping[str, Array],
-    response: Array,
-    shown_rows: int = 0,
-    rounding: float | None = None,
-    held_out: int = 0,
-) -> str:
-    """Hash of everything a score depends on besides the graph and the settings.
-
-    Args:
-        covariates: Column name to values; their order does not matter.
-        response: The response's values.
-        shown_rows: Leading rows that only condition.
-        rounding: Spacing of the recorded values.
-        held_out: Last rows that evidence and elpd do not count.
-    """
-    digest = hashlib.sha256()
-    for name, values in [*sorted(covariates.items()), ("", response)]:
-        array = np.ascontiguousarray(values)
-        digest.update(f"{name}:{array.dtype.str}:{array.shape}\n".encode())
-        digest.update(array.tobytes())
-    digest.update(f"{shown_rows}".encode())
-    if rounding is not None:
-        digest.update(f":{rounding!r}".encode())
-    if held_out:
-        digest.update(f":held_out={held_out}".encode())
-    return digest.hexdigest()
-
-
-def graph_seed(form: str, fingerprint: str) -> int:
-    """Seed of a score's random numbers, from the canonical form and the data.
-
-    Args:
-        form: Canonical form of the graph.
-        fingerprint: Hash of the data.
-    """
-    return int.from_bytes(hashlib.sha256(f"{form}\n{fingerprint}".encode()).digest()[:7], "big")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import keyword
 import math
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names
 
@@ -281,19 +283,13 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all that a score depends on: columns, response, which rows count, rounding, quantities."""
-        digest = hashlib.sha256()
-        for key, values in self.data.items():
-            digest.update(f"{key}:{values.dtype}:{len(values)}\n".encode())
-            digest.update(np.ascontiguousarray(values).tobytes())
-        digest.update(f"{self.response}:{self.shown_rows}".encode())
-        if self.rounding is not None:
-            digest.update(f":{self.rounding!r}".encode())
-        if self.held_out:
-            digest.update(f":held_out={self.held_out}".encode())
-        if self.quantities:
-            digest.update(f":quantities={sorted(self.quantities)}".encode())
-        return digest.hexdigest()[:32]
+        """Hash of all that a score depends on: the data, which rows count, rounding, names, quantities."""
+        data = data_fingerprint(
+            self.covariates, self.data[self.response], self.shown_rows, self.rounding, self.held_out
+        )
+        # a program sees names, and columns in their order, which a model graph does not
+        seen = json.dumps([data, list(self.data), self.response, sorted(self.quantities)])
+        return hashlib.sha256(seen.encode()).hexdigest()[:32]
 
 
 def _is_word(part: str) -> bool:

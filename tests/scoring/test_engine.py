@@ -12,11 +12,13 @@ import pytest
 import torch
 
 from synthstats_lightning.programs import FailureCategory, ProgramFailure, parse_graph
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.scoring import engine
-from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed, score_graph, score_target
+from synthstats_lightning.scoring.engine import score_graph, score_target
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import targets
 

@@ -103,6 +103,18 @@ def test_fingerprint_changes_with_the_response_and_nothing_else_leaves_values():
     assert one.schema == other.schema
 
 
+def test_fingerprint_tells_apart_what_programs_see_of_equal_numbers():
+    x, y = np.arange(3.0), np.array([1.5, 2.5, 4.0])
+    tasks = [
+        Task("t", "", {"x": x, "y": y}, "y"),
+        Task("t", "", {"y": y, "x": x}, "y"),
+        Task("t", "", {"x": x, "z": y}, "z"),
+        Task("t", "", {"x": x, "y": y}, "y", quantities={"slope": ""}),
+    ]
+    assert len({task.fingerprint for task in tasks}) == 4
+    assert Task("other", "A text.", {"x": x, "y": y}, "y").fingerprint == tasks[0].fingerprint
+
+
 def test_baseline_programs_cover_every_kind_of_response():
     x = np.arange(4.0)
     for y, name in (

@@ -21,12 +21,13 @@ from scipy.special import stdtrit
 
 from synthstats_lightning.programs.canonical import canonicalise
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.auditing.strata import Coordinates, stratify
 from synthstats_lightning.scoring.density.target import RowSubset
-from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 PILOT_DRAWS = 65_536

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from synthstats_lightning.programs.canonical import canonical_model
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
-from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed
 from synthstats_lightning.scoring.estimators.particles import systematic_resample
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.prediction.forecast import condition
 from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain, nested_estimate
+from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 CHUNK = 1_000_000

@@ -14,15 +14,16 @@ from torch import Tensor
 
 from synthstats_lightning.programs.canonical import canonical_model
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.target import RowSubset
-from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed
 from synthstats_lightning.scoring.estimators.ladder import Posterior, estimate_posterior
 from synthstats_lightning.scoring.estimators.particles import kish, systematic_resample
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from synthstats_lightning.scoring.prediction.diagnostics import score_elpd
 from synthstats_lightning.scoring.prediction.given_rows import FirstRows, GivenRows
 from synthstats_lightning.scoring.prediction.heldout import conditional_densities
+from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 PRIOR_DRAWS = 16_000

@@ -25,9 +25,10 @@ import torch
 
 from synthstats_lightning.programs import CanonicalModel, canonical_model, canonicalise, parse_graph
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import DataSchema, ModelGraph
 from synthstats_lightning.programs.literals import graph_literals, literal_copies
-from synthstats_lightning.scoring.engine import data_fingerprint, graph_seed, score_graph
+from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from synthstats_lightning.scoring.prediction.design_gain import design_information_gain
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
@@ -38,6 +39,7 @@ from synthstats_lightning.scoring.prediction.predictive import predictive_quanti
 from synthstats_lightning.scoring.process.cache import CacheKey, ScoreCache
 from synthstats_lightning.scoring.process.confinement import confine_scorer
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,9 +9,10 @@ import torch
 from scipy import stats
 
 from synthstats_lightning.programs import DataSchema, ProgramFailure, parse_graph
+from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS, distribution_of
 from synthstats_lightning.scoring.distributions.truncated import rounded
-from synthstats_lightning.scoring.engine import data_fingerprint, score_graph
+from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.marginals.density import build_density
 from tests.scoring.auditing.test_audit import graph_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthstats_lightning.scoring.engine import data_fingerprint, score_graph
+from synthstats_lightning.programs.fingerprint import data_fingerprint
+from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.prediction.posterior_draws import draw_posterior
 from synthstats_lightning.scoring.settings import EngineSettings
 from tests.scoring.test_engine import COVARIATES, ROWS, SIGMA, X, Y, line, log_marginal
