@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.outcome import fail, interpret
-from synthstats_lightning.sandbox.process import SandboxError, WorkerKilled, WorkerProcess
-from synthstats_lightning.sandbox.protocol import ConnectionLost, DeadlinePassed, Job
+from synthstats_lightning.sandbox.process import SandboxError, WorkerProcess
+from synthstats_lightning.sandbox.protocol import Job
 
 _PROGRAMS_BETWEEN_CHECKS = 50
 
@@ -107,9 +108,9 @@ class Sandbox:
             SandboxError: If none is.
         """
         worker = self._worker
-        if worker is None or worker.info is None:
+        if worker is None or worker.greeting is None:
             raise SandboxError("no worker is ready")
-        return dict(worker.info["missing"])
+        return dict(worker.greeting["missing"])
 
     def start(self, wait: bool = True) -> Sandbox:
         """Starts the worker now rather than at the first program.
@@ -212,7 +213,10 @@ class Sandbox:
                         raise SandboxError("the sandbox was closed while a program waited for it")
                     outcome, document, log = worker.run(request)
                     self._recycle(worker)
-                except (ConnectionLost, WorkerKilled):
+                except (ConnectionLost, SandboxError) as error:
+                    if isinstance(error, SandboxError) and not error.killed:
+                        self._discard()
+                        raise
                     # killed from outside, or by this program: the second loss tells which
                     self._replace()
                     if attempt == 2:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from multiprocessing.connection import Connection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +12,8 @@ from numpy.typing import NDArray
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.pool.reference.settings import ReferenceSettings, Sampler
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.runtime.child_process import ChildProcess
+from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed, pack, unpack
 from synthstats_lightning.scoring.process.confinement import scorer_environment
 from synthstats_lightning.scoring.score import Score
 
@@ -60,53 +57,33 @@ def score_with_reference(
     settings = settings or ReferenceSettings()
     job = {
         "source": source,
-        "columns": {name: (np.asarray(v).tolist(), str(np.asarray(v).dtype)) for name, v in columns.items()},
+        "columns": {name: np.asarray(values) for name, values in columns.items()},
         "response": response,
         "sampler": sampler,
         "settings": asdict(settings),
-        "level": check_level(sandbox),
+        "confined": check_level(sandbox) != "none",
     }
     with tempfile.TemporaryDirectory() as folder:
-        return _run(json.dumps(job).encode(), settings.time_limit, folder)
-
-
-def _run(job: bytes, limit: float, folder: str) -> Score:
-    ours, theirs = socket.socketpair()
-    environment = {
-        **scorer_environment(),
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_NUM_THREADS": "1",
-        "RAYON_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        # compiled in memory: a confined process starts no compiler and writes no file
-        "PYTENSOR_FLAGS": f"mode=NUMBA,cxx=,numba__cache=False,base_compiledir={folder}",
-        "MPLCONFIGDIR": folder,
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "synthstats_lightning.pool.reference.worker", str(theirs.fileno())],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        env=environment,
-    )
-    theirs.close()
-    connection = Connection(ours.detach())
-    try:
-        connection.send_bytes(job)
-        if not connection.poll(limit):
+        environment = {
+            **scorer_environment(),
+            "OMP_NUM_THREADS": "1",
+            "NUMBA_NUM_THREADS": "1",
+            "RAYON_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            # compiled in memory: a confined process starts no compiler and writes no file
+            "PYTENSOR_FLAGS": f"mode=NUMBA,cxx=,numba__cache=False,base_compiledir={folder}",
+            "MPLCONFIGDIR": folder,
+        }
+        child = ChildProcess("reference engine", ["-m", "synthstats_lightning.pool.reference.worker"], environment)
+        limit = settings.time_limit
+        try:
+            child.send(pack(job), limit)
+            return Score.from_dict(unpack(child.receive(MAX_ANSWER, limit)))
+        except DeadlinePassed:
             message = f"the reference engine was ended after {limit:g} seconds"
             return Score.failed(FailureCategory.SCORER_LIMIT, message, limit)
-        return Score.from_dict(json.loads(connection.recv_bytes(MAX_ANSWER)))
-    except (EOFError, OSError):
-        process.kill()
-        said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
-        last = said.splitlines()[-1] if said else "it wrote nothing"
-        return Score.failed(FailureCategory.KILLED, f"the reference engine's process died: {last}")
-    finally:
-        connection.close()
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        except ConnectionLost:
+            said = child.last_words() or "it wrote nothing"
+            return Score.failed(FailureCategory.KILLED, f"the reference engine's process died: {said}")
+        finally:
+            child.kill()

@@ -7,26 +7,23 @@ by the kernel like one, is used for one program only, and its scores never enter
 from __future__ import annotations
 
 import io
-import json
-import os
-import resource
 import sys
 import types
 import warnings
 from contextlib import redirect_stdout
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
-from synthstats_lightning.confinement import Confiner, Level
-from synthstats_lightning.confinement.landlock import interpreter_paths
 from synthstats_lightning.pool.reference.settings import ReferenceSettings
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.runtime.frames import read_frame, take_pipes, unpack, pack, write_frame
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import module_for
 from synthstats_lightning.sandbox.inside.program import describe, parse
 from synthstats_lightning.sandbox.messages import one_line
+from synthstats_lightning.scoring.process.confinement import confine_scorer
+from synthstats_lightning.scoring.process.messages import MAX_REQUEST
 from synthstats_lightning.scoring.score import Score
 
 PACKAGES = (
@@ -41,24 +38,6 @@ PACKAGES = (
     "xarray",
 )
 """Packages that it may still import from."""
-
-
-def confine(level: Level, memory_bytes: int) -> None:
-    """Confines this process: no network, processes or privileges, and no file but the interpreter's.
-
-    Args:
-        level: `"none"` for limits only; every other level is that of the scoring process.
-        memory_bytes: Limit of its private memory, in bytes.
-
-    Raises:
-        ConfinementUnavailable: If this machine cannot confine it.
-        OSError: If the kernel refuses a layer.
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-    if level != "none":
-        confiner = Confiner("standard", interpreter_paths(PACKAGES), without={"death_signal"})
-        confiner.apply(user=None, parent=os.getppid(), ruleset=confiner.ruleset)
 
 
 def build_model(source: str, columns: dict[str, np.ndarray[Any, Any]], rows: int) -> Any:
@@ -119,7 +98,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """The score of one job; failures of a program are answers, not exceptions."""
     from synthstats_lightning.pool.reference.engine import check_model, score_model
 
-    columns = {name: np.asarray(values, dtype=dtype) for name, (values, dtype) in job["columns"].items()}
+    columns = job["columns"]
     response = columns[job["response"]]
     try:
         model = build_model(job["source"], columns, len(response))
@@ -133,10 +112,10 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         return Score.failed(FailureCategory.RAISED, one_line(describe(error))).to_dict()
 
 
-def main(descriptor: int) -> None:
-    """Reads one job from a connection, answers it and ends."""
-    connection = Connection(descriptor)
-    job = json.loads(connection.recv_bytes())
+def main() -> None:
+    """Reads one job, answers it and ends."""
+    requests, replies = take_pipes()
+    job = unpack(read_frame(requests, MAX_REQUEST))
     warnings.simplefilter("ignore")
     # before the kernel is told to refuse files
     compile_in_memory()
@@ -144,11 +123,13 @@ def main(descriptor: int) -> None:
 
     if job["sampler"] == "nutpie":
         import nutpie  # noqa: F401
-    confine(job["level"], job["settings"]["memory_bytes"])
+    confine_scorer(
+        job["settings"]["memory_bytes"], PACKAGES, confined=job["confined"], runs_programs=True
+    )
     with redirect_stdout(io.StringIO()):
-        document = json.dumps(answer(job)).encode()
-    connection.send_bytes(document)
+        document = pack(answer(job))
+    write_frame(replies, document)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

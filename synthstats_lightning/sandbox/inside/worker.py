@@ -19,10 +19,11 @@ from typing import Any
 from synthstats_lightning.confinement import Confiner, check_level
 from synthstats_lightning.confinement.landlock import interpreter_paths
 from synthstats_lightning.confinement.privileges import adopt_orphans, set_dumpable
+from synthstats_lightning.runtime.frames import ConnectionLost, read_frame, take_pipes, write_frame
 from synthstats_lightning.runtime.priorities import lower_priority
-from synthstats_lightning.sandbox import protocol
 from synthstats_lightning.sandbox.inside.supervise import Supervisor, TrainerGone
 from synthstats_lightning.sandbox.limits import SandboxLimits
+from synthstats_lightning.sandbox.protocol import MAX_REQUEST, Job
 from synthstats_lightning.sandbox.scratch import remove_tree
 
 ABSENT = frozenset(
@@ -80,8 +81,8 @@ class _Finder:
 
 def serve() -> None:
     """Answers the trainer's requests until it closes the pipe or dies."""
-    requests, replies = _take_pipes()
-    settings = json.loads(protocol.read_frame(requests, 1 << 16))
+    requests, replies = take_pipes()
+    settings = json.loads(read_frame(requests, 1 << 16))
     limits, folder = SandboxLimits.from_dict(settings["limits"]), Path(settings["folder"])
     try:
         information = _warm_up()
@@ -95,20 +96,20 @@ def serve() -> None:
         information |= {"level": confiner.level, "missing": confiner.missing}
         supervisor = Supervisor(limits, confiner, folder, requests)
         _try(supervisor)
-        protocol.write_frame(replies, json.dumps(information).encode())
+        write_frame(replies, json.dumps(information).encode())
         while True:
-            job = protocol.Job.decode(protocol.read_frame(requests, protocol.MAX_REQUEST))
+            job = Job.decode(read_frame(requests, MAX_REQUEST))
             outcome, document, log = supervisor.run(job)
             for frame in (outcome.encode(), document, log):
-                protocol.write_frame(replies, frame)
-    except (protocol.ConnectionLost, TrainerGone):
+                write_frame(replies, frame)
+    except (ConnectionLost, TrainerGone):
         remove_tree(folder)
 
 
 def _try(supervisor: Supervisor) -> None:
     """Runs an empty program, so that a machine on which none can be confined is known before the first."""
     for _ in range(_TRIALS):
-        outcome, document, log = supervisor.run(protocol.Job("", build=False, schema=None, covariates={}))
+        outcome, document, log = supervisor.run(Job("", build=False, schema=None, covariates={}))
         if outcome.exit_code == 0 and document == b"{}":
             return
         if not outcome.timed_out:
@@ -118,16 +119,6 @@ def _try(supervisor: Supervisor) -> None:
     raise RuntimeError(
         f"a program cannot be confined here: an empty one {ended}{': ' + printed if printed else ''}"
     )
-
-
-def _take_pipes() -> tuple[int, int]:
-    """Moves the protocol's pipes off the standard descriptors, so that nothing printed can disturb it."""
-    requests, replies = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    os.close(null)
-    return requests, replies
 
 
 def _harden() -> None:

@@ -60,33 +60,6 @@ class Forecast:
     effective_sample_size: float
     canonical: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Lists and numbers; infinities as Python's `json` writes them."""
-        return {
-            "evidence": self.evidence,
-            "leave_one_out": self.leave_one_out.tolist(),
-            "log_density": self.log_density.tolist(),
-            "draws": self.draws.tolist(),
-            "quantities": {name: values.tolist() for name, values in self.quantities.items()},
-            "estimator": self.estimator,
-            "effective_sample_size": self.effective_sample_size,
-            "canonical": self.canonical,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Forecast:
-        """The inverse of `to_json`."""
-        return cls(
-            evidence=float(document["evidence"]),
-            leave_one_out=_array(document["leave_one_out"]),
-            log_density=_array(document["log_density"]),
-            draws=_array(document["draws"]),
-            quantities={name: _array(values) for name, values in document["quantities"].items()},
-            estimator=str(document["estimator"]),
-            effective_sample_size=float(document["effective_sample_size"]),
-            canonical=str(document["canonical"]),
-        )
-
 
 def forecast(
     graph: ModelGraph,
@@ -270,7 +243,3 @@ def _check_quantities(graph: ModelGraph, quantities: tuple[str, ...]) -> None:
             raise ProgramFailure(
                 FailureCategory.BAD_GRAPH, f'the program declares no pm.Deterministic("{name}", ...)'
             )
-
-
-def _array(values: Any) -> Values:
-    return np.asarray(values, dtype=np.float64)

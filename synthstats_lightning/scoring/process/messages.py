@@ -1,0 +1,63 @@
+"""What a scoring process is told, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from synthstats_lightning.programs.graph import DataSchema
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MAX_REQUEST = 1 << 30
+"""Bytes of the largest request (the columns of a large data set)."""
+
+
+@dataclass(frozen=True)
+class TaskMessage:
+    """What a scoring process is told of a task.
+
+    Attributes:
+        schema: Names, dtypes and number of rows.
+        covariates: Column name to values.
+        response: Values of the response.
+        shown_rows: Rows that only condition.
+        fingerprint: Hash of all of these.
+        rounding: Spacing of the values that the response was recorded to, if it was rounded.
+        held_out: Last rows, that evidence and elpd do not count.
+        quantities: Names that a program must declare by `pm.Deterministic`.
+    """
+
+    schema: DataSchema
+    covariates: Mapping[str, Array]
+    response: Array
+    shown_rows: int
+    fingerprint: str
+    rounding: float | None = None
+    held_out: int = 0
+    quantities: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `runtime.frames.pack` takes."""
+        schema = {**asdict(self.schema), "columns": dict(self.schema.columns)}
+        return {**vars(self), "schema": schema, "covariates": dict(self.covariates)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TaskMessage:
+        """The inverse of `to_json`."""
+        schema, quantities = DataSchema(**document["schema"]), tuple(document["quantities"])
+        return cls(**{**document, "schema": schema, "quantities": quantities})
+
+
+class Identity(NamedTuple):
+    """What a model graph is.
+
+    Attributes:
+        canonical: Hash of its canonical form.
+        literal_copies: Values of the response that it holds as constants.
+    """
+
+    canonical: str
+    literal_copies: int
