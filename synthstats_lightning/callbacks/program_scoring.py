@@ -26,6 +26,7 @@ from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.module import PROGRAMS, GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings, annealed
 from synthstats_lightning.policy.sampling import stream_seed
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Demonstration, ReplayBuffer
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
@@ -204,17 +205,16 @@ class ProgramScoring(Callback):
         buffer = run_buffer(trainer, self._given_buffer)
         self._sharing = buffer if buffer is not None and buffer.multiplicity == "program" else None
         if self._scorer is None and stage != "predict":
-            self._scorer = self.scorer_type(
-                tasks,
-                self.reward,
-                self.num_workers or scoring_workers(cores),
-                self.limits,
-                self.engine,
-                self.sandbox,
-                self.score_cache,
-                self.executor,
-                self.max_records,
+            pool = ProgramScorer(
+                num_workers=self.num_workers or scoring_workers(cores),
+                limits=self.limits,
+                settings=self.engine,
+                sandbox=self.sandbox,
+                score_cache=self.score_cache,
+                executor=self.executor,
+                max_known=self.max_records,
             )
+            self._scorer = self.scorer_type(tasks, self.reward, pool)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends the workers."""

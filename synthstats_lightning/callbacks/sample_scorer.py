@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
-from pathlib import Path
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from lightning.pytorch import Trainer
 
-from synthstats_lightning.confinement import Level
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
-from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, baseline_program, task_prompt
 
 
@@ -63,13 +59,7 @@ class SampleScorer:
     Args:
         tasks: The tasks, in the order of `task_index`.
         reward: From a score to a log reward.
-        num_workers: See `ProgramScorer`.
-        limits: Of the sandbox.
-        engine: Of the scoring engine.
-        sandbox: How strictly the kernel confines programs.
-        score_cache: File of scores that outlives the run, see `ProgramScorer`.
-        executor: Where programs are scored instead of on this machine, see `ProgramScorer`.
-        max_known: Scores that the workers' pool remembers; `None` for its own bound.
+        pool: Where programs are scored; it is started here, and closed by `close`.
 
     Raises:
         RuntimeError: If a task's baseline program has no score.
@@ -80,20 +70,12 @@ class SampleScorer:
         self,
         tasks: Sequence[Task],
         reward: Reward,
-        num_workers: int | None,
-        limits: SandboxLimits | None,
-        engine: EngineSettings | None,
-        sandbox: Level = "strict",
-        score_cache: str | Path | None = None,
-        executor: Executor | None = None,
-        max_known: int | None = None,
+        pool: ProgramScorer,
     ) -> None:
         self.tasks = list(tasks)
         self.prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
-        self.pool = ProgramScorer(num_workers, limits, engine, sandbox, score_cache, executor)
-        if max_known is not None:
-            self.pool.max_known = max_known
+        self.pool = pool
         try:
             self.pool.start()
             self.baselines = [self._baseline(task) for task in self.tasks]

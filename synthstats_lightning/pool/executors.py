@@ -9,31 +9,13 @@ from concurrent.futures import Executor, Future
 from typing import Any, NamedTuple, TypeVar
 
 from synthstats_lightning.__about__ import __version__
-from synthstats_lightning.confinement import Level
 from synthstats_lightning.pool.program_worker import ProgramWorker
-from synthstats_lightning.sandbox import SandboxLimits
+from synthstats_lightning.pool.settings import WorkerSettings
+from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.sandbox.self_check import require_confinement
-from synthstats_lightning.scoring.process.client import WorkerLostError
 from synthstats_lightning.scoring.process.store import ScoreStore
-from synthstats_lightning.scoring.settings import EngineSettings
 
 T = TypeVar("T")
-
-
-class WorkerSettings(NamedTuple):
-    """What a worker on the far side is made from; equal settings share a worker.
-
-    Attributes:
-        limits: Of the sandbox.
-        engine: Of the scoring engine.
-        sandbox: How strictly the kernel confines programs.
-        score_cache: Path of a file of scores on the far machine.
-    """
-
-    limits: SandboxLimits
-    engine: EngineSettings
-    sandbox: Level
-    score_cache: str | None
 
 
 class Answer(NamedTuple):
@@ -55,7 +37,7 @@ class _FarWorker:
         self.settings = settings
         self.open = True
         self.store = None if settings.score_cache is None else ScoreStore(settings.score_cache)
-        self.worker = ProgramWorker(settings.limits, settings.engine, settings.sandbox, self.store)
+        self.worker = ProgramWorker(settings, self.store)
         try:
             self.worker.start()
             require_confinement(self.worker.sandbox)
@@ -233,12 +215,12 @@ def _pass_on(done: Future[T], outer: Future[T]) -> None:
     if not outer.set_running_or_notify_cancel():
         return
     if done.cancelled():
-        outer.set_exception(WorkerLostError("the call was cancelled: its worker, or the connection, is gone"))
+        outer.set_exception(ConnectionLost("the call was cancelled: its worker, or the connection, is gone"))
         return
     error = done.exception()
     if error is None:
         outer.set_result(done.result())
     elif type(error).__name__ == "KilledWorker":
-        outer.set_exception(WorkerLostError(f"Dask lost its workers: {error}"))
+        outer.set_exception(ConnectionLost(f"Dask lost its workers: {error}"))
     else:
         outer.set_exception(error)

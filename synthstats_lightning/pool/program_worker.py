@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import time
 from dataclasses import replace
-from typing import NoReturn, TypeVar
+from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
-from synthstats_lightning.confinement import Level
-from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.pool.settings import WorkerSettings
+from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.programs.literals import literal_copies, source_literals
 from synthstats_lightning.runtime.priorities import lower_priority
-from synthstats_lightning.sandbox import Sandbox, SandboxLimits
-from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
-from synthstats_lightning.scoring.prediction.forecast import Forecast
-from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain
-from synthstats_lightning.scoring.process.cache import CacheKey
-from synthstats_lightning.scoring.process.client import Identity, ScoringClient, TaskMessage, WorkerLostError
-from synthstats_lightning.scoring.process.store import ScoreStore
+from synthstats_lightning.sandbox import Sandbox
+from synthstats_lightning.scoring.process.client import ScoringClient
+from synthstats_lightning.scoring.process.messages import Identity, TaskMessage
+from synthstats_lightning.scoring.process.store import ScoreKey, ScoreStore
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
-
-T = TypeVar("T")
 
 
 def task_message(task: Task) -> TaskMessage:
@@ -46,22 +37,15 @@ class ProgramWorker:
     """One sandbox worker and one scoring process, used by one thread at a time.
 
     Args:
-        limits: Of the sandbox.
-        settings: Of the scoring engine.
-        sandbox: How strictly the kernel confines programs.
+        settings: What both are made from.
         store: Scores that outlive it, which it does not close.
     """
 
-    def __init__(
-        self,
-        limits: SandboxLimits,
-        settings: EngineSettings,
-        sandbox: Level = "strict",
-        store: ScoreStore | None = None,
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, store: ScoreStore | None = None) -> None:
+        self.settings = settings
         self.store = store
-        self.sandbox = Sandbox(limits, level=sandbox)
-        self.scoring = ScoringClient(settings, confined=sandbox != "none")
+        self.sandbox = Sandbox(settings.limits, level=settings.sandbox)
+        self.scoring = ScoringClient(settings.engine, confined=settings.sandbox != "none")
         self._lowered: set[int] = set()
 
     @property
@@ -74,11 +58,11 @@ class ProgramWorker:
 
         Raises:
             SandboxError: If the sandbox worker does not start.
-            ScoringStartError: If the scoring process does not.
+            StartError: If the scoring process does not.
         """
         self.sandbox.start()
         self.scoring.start()
-        self.yield_to_trainer()
+        self._yield_to_trainer()
 
     def score(self, source: str, message: TaskMessage) -> Score:
         """Scores a program; whatever goes wrong with it is a failure, not an exception.
@@ -87,60 +71,28 @@ class ProgramWorker:
             source: The program.
             message: Its task.
         """
-        score = self._score(source, message)
+        started = time.perf_counter()
+        try:
+            graph = self._build(source, message)
+            score = self._stored_or_scored(graph, message)
+        except ProgramFailure as failure:
+            score = Score.failed(failure.category, failure.message, time.perf_counter() - started)
         copies = literal_copies(source_literals(source), message.response)
         return replace(score, literal_copies=max(copies, score.literal_copies))
 
-    def predict(
-        self, source: str, message: TaskMessage, quantiles: list[float]
-    ) -> Float[np.ndarray, "quantiles rows"]:
-        """Posterior predictive quantiles of the response at every row.
+    def ask(self, kind: str, source: str, message: TaskMessage, details: dict[str, Any]) -> Any:
+        """Anything else about a program, see `ScoringClient.ask`.
+
+        Args:
+            kind: What is asked for.
+            source: The program.
+            message: Its task.
+            details: Of the question.
 
         Raises:
-            ProgramFailure: If the program does not build.
-            ValueError: If it has no score.
+            ProgramFailure: If the program does not build, or there is no answer.
         """
-        return self.scoring.predict(self._build(source, message), message, quantiles)
-
-    def draws(self, source: str, message: TaskMessage, chains: int, draws: int, seed: int) -> PosteriorDraws:
-        """Posterior and posterior predictive draws.
-
-        Raises:
-            ProgramFailure: If the program does not build.
-            ValueError: If it has no score.
-        """
-        return self.scoring.draws(self._build(source, message), message, chains, draws, seed)
-
-    def forecast(self, source: str, message: TaskMessage, draws: int, leave_one_out: bool) -> Forecast:
-        """Predictions of the held-out rows; see `ScoringClient.forecast`.
-
-        Raises:
-            ProgramFailure: If the program has none.
-        """
-        graph = self._build(source, message)
-        return self._twice(lambda: self.scoring.forecast(graph, message, draws, leave_one_out), _died)
-
-    def information_gain(
-        self, source: str, message: TaskMessage, rows_per_design: int, outer: int, inner: int
-    ) -> InformationGain:
-        """Expected information gains; see `ScoringClient.information_gain`.
-
-        Raises:
-            ProgramFailure: If the program has none.
-        """
-        graph = self._build(source, message)
-        return self._twice(
-            lambda: self.scoring.information_gain(graph, message, rows_per_design, outer, inner), _died
-        )
-
-    def yield_to_trainer(self) -> None:
-        """Lowers the priority of both processes, once each: they take the time that the trainer leaves."""
-        for pid in (self.sandbox.pid, self.scoring.pid):
-            if pid is None or pid in self._lowered:
-                continue
-            with contextlib.suppress(ProcessLookupError):  # it just died; its next call reports that
-                lower_priority(pid)
-                self._lowered.add(pid)
+        return self.scoring.ask(kind, self._build(source, message), message, **details)
 
     def close(self) -> None:
         """Ends both processes."""
@@ -149,54 +101,28 @@ class ProgramWorker:
 
     def _build(self, source: str, message: TaskMessage) -> str:
         graph = self.sandbox.build(source, message.schema, message.covariates)
-        self.yield_to_trainer()
+        self._yield_to_trainer()
         return graph
 
-    def _score(self, source: str, message: TaskMessage) -> Score:
-        try:
-            graph = self._build(source, message)
-        except ProgramFailure as failure:
-            return Score.failed(failure.category, failure.message)
-        identity = self._identify(graph, message)
-        if self.store is None or identity is None:
-            return self._score_graph(graph, message)
-        key = CacheKey(identity.canonical, message.fingerprint, self.scoring.settings)
+    def _stored_or_scored(self, graph: str, message: TaskMessage) -> Score:
+        """The store's score of this model, in whatever spelling; without one it is scored, and stored."""
+        if self.store is None:
+            scored: Score = self.scoring.ask("score", graph, message)
+            return scored
+        identity: Identity = self.scoring.ask("identify", graph, message)
+        key = ScoreKey(identity.canonical, message.fingerprint, self.settings.engine)
         score = self.store.get(key)
         if score is None:
-            score = self._score_graph(graph, message)
+            score = self.scoring.ask("score", graph, message)
             self.store.put(key, replace(score, literal_copies=0))
         # of the program, not of its canonical form
         return replace(score, literal_copies=identity.literal_copies)
 
-    def _identify(self, graph: str, message: TaskMessage) -> Identity | None:
-        """What a graph is, where there is a store to look it up in."""
-        if self.store is None:
-            return None
-        try:
-            return self.scoring.identify(graph, message)
-        except WorkerLostError:
-            return None  # it may not be the graph's fault; scoring tries again
-
-    def _score_graph(self, graph: str, message: TaskMessage) -> Score:
-        return self._twice(
-            lambda: self.scoring.score(graph, message),
-            lambda: Score.failed(FailureCategory.KILLED, _DIED_TWICE),
-        )
-
-    @staticmethod
-    def _twice(call: Callable[[], T], otherwise: Callable[[], T]) -> T:
-        try:
-            return call()
-        except WorkerLostError:
-            pass  # its death may be no fault of the program's: one more try, counted in `restarts`
-        try:
-            return call()
-        except WorkerLostError:
-            return otherwise()
-
-
-_DIED_TWICE = "the scoring process died twice on this program"
-
-
-def _died() -> NoReturn:
-    raise ProgramFailure(FailureCategory.KILLED, _DIED_TWICE)
+    def _yield_to_trainer(self) -> None:
+        """Lowers the priority of both processes, once each: they take the time that the trainer leaves."""
+        for pid in (self.sandbox.pid, self.scoring.pid):
+            if pid is None or pid in self._lowered:
+                continue
+            with contextlib.suppress(ProcessLookupError):  # it just died; its next call reports that
+                lower_priority(pid)
+                self._lowered.add(pid)

@@ -6,28 +6,30 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from itertools import islice
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from synthstats_lightning.confinement import Level, check_level
-from synthstats_lightning.pool.executors import Answer, WorkerSettings, call_far, check_far_side
+from synthstats_lightning.confinement import Level
+from synthstats_lightning.pool.executors import Answer, call_far, check_far_side
 from synthstats_lightning.pool.inference_data import to_inference_data
 from synthstats_lightning.pool.program_worker import ProgramWorker, task_message
 from synthstats_lightning.pool.reference.client import score_with_reference
 from synthstats_lightning.pool.reference.settings import Sampler
+from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.runtime.cores import scoring_workers
+from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.sandbox.self_check import require_confinement
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.prediction.forecast import Forecast
 from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain
-from synthstats_lightning.scoring.process.client import TaskMessage, WorkerLostError
+from synthstats_lightning.scoring.process.cache import ScoreCache
 from synthstats_lightning.scoring.process.store import ScoreStore
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -36,13 +38,21 @@ from synthstats_lightning.tasks import Task, get_task
 FAR_START_SECONDS = 300.0
 """What an executor's machines may take until the first worker is up: they import PyMC first."""
 MAX_KNOWN = 50_000
-"""Scores that a pool remembers, about 4 kB each; the oldest go first, and are computed again if need be."""
 T = TypeVar("T")
 
 
 def default_num_workers() -> int:
     """Workers that leave the trainer one core, at least one."""
     return scoring_workers(len(os.sched_getaffinity(0)))
+
+
+@dataclass
+class _Pending:
+    """A program on its way: what its callers wait for, the worker's call, and how many callers there are."""
+
+    score: Future[Score]
+    call: Future[Score]
+    asked: int = 1
 
 
 class ProgramScorer:
@@ -53,14 +63,19 @@ class ProgramScorer:
     Args:
         num_workers: Sandbox workers, each with a single-threaded scoring process; by default one less than
             the cores this process may use.
-        limits: Of the sandbox.
-        settings: Of the scoring engine.
+        limits: What each program may use of the machine.
+        settings: How much work the engine spends on a program, and what it accepts.
         sandbox: How strictly the kernel confines programs: `"strict"`, `"standard"`, `"plus"` or `"none"`.
         score_cache: File of scores that outlives this pool and that several processes may share, see
-            `scoring.store`; none by default.
+            `scoring.process.store`; none by default.
         executor: Where programs are scored instead of on this machine, such as `executors.DaskExecutor`; it
             decides how many workers there are, and outlives this pool. A score cache is then a file on each
             of its machines.
+        max_known: Scores that the pool remembers, about 4 kB each; the longest unused go first, and are
+            computed again if need be.
+
+    Raises:
+        ValueError: If a number is below 1, or there is no such level.
     """
 
     def __init__(
@@ -71,25 +86,26 @@ class ProgramScorer:
         sandbox: Level = "strict",
         score_cache: str | Path | None = None,
         executor: Executor | None = None,
+        max_known: int = MAX_KNOWN,
     ) -> None:
-        if num_workers is not None and num_workers < 1:
-            raise ValueError(f"num_workers must be at least 1, got {num_workers}")
+        for name, value in (("num_workers", num_workers), ("max_known", max_known)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         self.num_workers = num_workers or default_num_workers()
-        self.limits = limits or SandboxLimits()
-        self.settings = settings or EngineSettings()
-        self.sandbox = check_level(sandbox)
+        self.settings = WorkerSettings(
+            limits or SandboxLimits(),
+            settings or EngineSettings(),
+            sandbox,
+            None if score_cache is None else str(score_cache),
+        )
         self.executor = executor
-        far_cache = None if score_cache is None else str(score_cache)
-        self._far = WorkerSettings(self.limits, self.settings, self.sandbox, far_cache)
         self.store = None if score_cache is None or executor is not None else ScoreStore(score_cache)
         self.failures: Counter[FailureCategory] = Counter()
         self.scored = 0
         self.repeated = 0
-        self.max_known = MAX_KNOWN
         # no futures: their locks and queues, all over the heap, would keep its freed memory in pieces
-        self._known: dict[tuple[str, str], Score] = {}
-        self._pending: dict[tuple[str, str], Future[Score]] = {}
-        self._asked: Counter[tuple[str, str]] = Counter()
+        self._known: ScoreCache[tuple[str, str]] = ScoreCache(max_known)
+        self._pending: dict[tuple[str, str], _Pending] = {}
         self._lock = threading.RLock()  # an executor may answer within `submit`
         self._workers: list[ProgramWorker] = []
         self._far_calls: set[Future[Answer]] = set()
@@ -116,7 +132,7 @@ class ProgramScorer:
             TimeoutError: If they do not answer.
         """
         if self.executor is not None:
-            check_far_side(self.executor, self._far, FAR_START_SECONDS)
+            check_far_side(self.executor, self.settings, FAR_START_SECONDS)
             return
         barrier = threading.Barrier(self.num_workers)
 
@@ -132,23 +148,19 @@ class ProgramScorer:
         """Starts scoring a program and returns at once; an equal source shares its future."""
         key = (task.fingerprint, source)
         with self._lock:
-            pending = self._pending.get(key)
+            pending, known = self._pending.get(key), self._known.get(key)
             if pending is not None:
-                self._asked[key] += 1
+                pending.asked += 1
                 self.repeated += 1
-                return pending
-            if key in self._known:
+                return pending.score
+            future: Future[Score] = Future()
+            if known is not None:
                 self.repeated += 1
-                self._known[key] = self._known.pop(key)  # the newest now
-                return _finished(self._known[key])
-            self._asked[key] += 1
-            if self.executor is None:
-                future = self._threads.submit(self._score, key, task_message(task))
-                self._pending[key] = future
+                future.set_result(known)
                 return future
-            far = self._run(ProgramWorker.score, source, task_message(task))
-            future = self._pending[key] = Future()
-        far.add_done_callback(lambda done: self._take(key, done, future))
+            call = self._run(ProgramWorker.score, source, task_message(task))
+            self._pending[key] = _Pending(future, call)
+        call.add_done_callback(lambda done: self._take(key, done, future))
         return future
 
     def withdraw(self, source: str, task: Task) -> bool:
@@ -166,15 +178,11 @@ class ProgramScorer:
         """
         key = (task.fingerprint, source)
         with self._lock:
-            if key not in self._pending:
+            pending = self._pending.get(key)
+            if pending is None:
                 return False
-            self._asked[key] -= 1
-            if self._asked[key] > 0 or self.executor is not None:
-                return False
-            if not self._pending[key].cancel():
-                return False
-            del self._pending[key], self._asked[key]
-            return True
+            pending.asked -= 1
+            return pending.asked < 1 and self.executor is None and pending.call.cancel()
 
     def score(self, source: str, task: Task) -> Score:
         """Scores a program and waits for it."""
@@ -182,18 +190,19 @@ class ProgramScorer:
 
     def remember(self, source: str, task: Task, score: Score) -> None:
         """Takes a score that an earlier run has computed, so that it is not computed again."""
+        key = (task.fingerprint, source)
         with self._lock:
-            self._known.setdefault((task.fingerprint, source), score)
-            self._forget_oldest()
+            if self._known.get(key) is None:
+                self._known.put(key, score)
 
     def predict(self, source: str, task: Task, quantiles: list[float]) -> Float[np.ndarray, "quantiles rows"]:
         """Posterior predictive quantiles of a program's response at every row.
 
         Raises:
-            ProgramFailure: If the program does not build.
-            ValueError: If it has no score.
+            ProgramFailure: If the program does not build, or has no score.
         """
-        return self._run(ProgramWorker.predict, source, task_message(task), quantiles).result()
+        found: np.ndarray = self._ask("predict", source, task, quantiles=quantiles).result()
+        return found
 
     def posterior(
         self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
@@ -208,14 +217,16 @@ class ProgramScorer:
             seed: Of all randomness.
 
         Raises:
-            ProgramFailure: If the program does not build.
-            ValueError: If it has no score, or `chains` or `draws` is below 1.
+            ProgramFailure: If the program does not build, or has no score.
+            ValueError: If `chains` or `draws` is below 1.
         """
         for name, value in (("chains", chains), ("draws", draws)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-
-        return self._run(ProgramWorker.draws, source, task_message(task), chains, draws, seed).result()
+        found: PosteriorDraws = self._ask(
+            "draws", source, task, chains=chains, draws=draws, seed=seed
+        ).result()
+        return found
 
     def forecast(
         self, source: str, task: Task, draws: int = 500, leave_one_out: bool = False
@@ -238,8 +249,7 @@ class ProgramScorer:
         """
         if task.held_out < 1:
             raise ValueError(f"task {task.name!r} holds no rows out that could be predicted")
-
-        return self._run(ProgramWorker.forecast, source, task_message(task), draws, leave_one_out)
+        return self._ask("forecast", source, task, draws=draws, leave_one_out=leave_one_out)
 
     def information_gain(
         self, source: str, task: Task, rows_per_design: int = 1, outer: int = 500, inner: int = 20
@@ -266,8 +276,8 @@ class ProgramScorer:
                 f"task {task.name!r} holds {task.held_out} rows out, which are no designs of"
                 f" {rows_per_design} rows"
             )
-        message = task_message(task)
-        return self._run(ProgramWorker.information_gain, source, message, rows_per_design, outer, inner)
+        samples = {"rows_per_design": rows_per_design, "outer": outer, "inner": inner}
+        return self._ask("gain", source, task, **samples)
 
     def inference_data(
         self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
@@ -300,26 +310,24 @@ class ProgramScorer:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _forget_oldest(self) -> None:
-        if len(self._known) > self.max_known:
-            surplus = len(self._known) - self.max_known + self.max_known // 10
-            for key in list(islice(self._known, surplus)):
-                del self._known[key]
-
     def _worker(self) -> ProgramWorker:
         worker: ProgramWorker | None = getattr(self._local, "worker", None)
         if worker is None:
-            worker = ProgramWorker(self.limits, self.settings, self.sandbox, self.store)
+            worker = ProgramWorker(self.settings, self.store)
             self._local.worker = worker
             self._workers.append(worker)
         return worker
+
+    def _ask(self, kind: str, source: str, task: Task, **details: Any) -> Future[Any]:
+        """Starts asking a worker anything but a score, which is not remembered; see `ScoringClient.ask`."""
+        return self._run(ProgramWorker.ask, kind, source, task_message(task), details)
 
     def _run(self, call: Callable[..., T], *arguments: Any) -> Future[T]:
         """Starts a method of `ProgramWorker` on the next worker that is free, here or on the far side."""
         if self.executor is None:
             return self._threads.submit(lambda: call(self._worker(), *arguments))
         result: Future[T] = Future()
-        far = self.executor.submit(call_far, self._far, call, *arguments)
+        far = self.executor.submit(call_far, self.settings, call, *arguments)
         self._far_calls.add(far)
         far.add_done_callback(lambda done: self._unpack(done, result))
         return result
@@ -336,36 +344,21 @@ class ProgramScorer:
         result.set_result(answer.value)
 
     def _take(self, key: tuple[str, str], done: Future[Score], future: Future[Score]) -> None:
-        """From a score of the far side, or what went wrong there, to what the caller waits for."""
+        """From a worker's score, or what went wrong there, to what the caller waits for."""
         try:
             score = done.result()
-        except WorkerLostError as error:
+        except ConnectionLost as error:
             score = Score.failed(FailureCategory.KILLED, str(error))
         except BaseException as error:
-            self._give_up(key)
-            future.set_exception(error)
+            # no score came of it: the next such program is tried anew
+            with self._lock:
+                self._pending.pop(key, None)
+            if isinstance(error, CancelledError):
+                future.cancel()
+            else:
+                future.set_exception(error)
             return
-        self._keep(key, score)
-        future.set_result(score)
-
-    def _score(self, key: tuple[str, str], message: TaskMessage) -> Score:
-        try:
-            score = self._worker().score(key[1], message)
-        except BaseException:
-            self._give_up(key)
-            raise
-        self._keep(key, score)
-        return score
-
-    def _give_up(self, key: tuple[str, str]) -> None:
-        """No score came of it: the next such program is tried anew."""
         with self._lock:
-            self._asked.pop(key, None)
-            self._pending.pop(key, None)
-
-    def _keep(self, key: tuple[str, str], score: Score) -> None:
-        with self._lock:
-            self._asked.pop(key, None)
             self._pending.pop(key, None)
             if score.failure is None:
                 self.scored += 1
@@ -373,14 +366,8 @@ class ProgramScorer:
                 self.failures[score.failure] += 1
             if score.failure is not FailureCategory.KILLED:
                 # one that was killed, from outside perhaps, is tried anew when it comes again
-                self._known[key] = score
-                self._forget_oldest()
-
-
-def _finished(score: Score) -> Future[Score]:
-    future: Future[Score] = Future()
-    future.set_result(score)
-    return future
+                self._known.put(key, score)
+        future.set_result(score)
 
 
 def score_program(

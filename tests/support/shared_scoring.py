@@ -10,6 +10,7 @@ import pytest
 
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import SampleScorer
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.reward import Reward
 
 
@@ -25,7 +26,7 @@ class SharedScoring(ProgramScoring):
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if SharedScoring.workers is None:
-            SharedScoring.workers = SampleScorer([], Reward(), 1, None, None)
+            SharedScoring.workers = SampleScorer([], Reward(), ProgramScorer(1))
         self._scorer = SharedScoring.workers.for_tasks(trainer.datamodule.tasks)
         self._scorer.reward = self.reward
         super().setup(trainer, pl_module, stage)

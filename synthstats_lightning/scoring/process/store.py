@@ -10,12 +10,12 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.scoring.process.cache import CacheKey
 from synthstats_lightning.scoring.process.store_check import set_aside_if_corrupt
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.settings import ENGINE_VERSION, EngineSettings
 
 LAYOUT = 1
 """Version of the table, as SQLite's `user_version`."""
@@ -36,6 +36,22 @@ CREATE TABLE IF NOT EXISTS scores (
     PRIMARY KEY (canonical, task, settings, engine)
 ) WITHOUT ROWID
 """
+
+
+class ScoreKey(NamedTuple):
+    """Everything a score depends on.
+
+    Attributes:
+        canonical: Canonical hash of the model graph.
+        task: Fingerprint of the task's data, shown rows included.
+        settings: The engine's settings.
+        engine: The engine's version.
+    """
+
+    canonical: str
+    task: str
+    settings: EngineSettings
+    engine: str = ENGINE_VERSION
 
 
 class ScoreStore:
@@ -85,7 +101,7 @@ class ScoreStore:
                 time.sleep(0.1)
         return self._prepare()
 
-    def get(self, key: CacheKey) -> Score | None:
+    def get(self, key: ScoreKey) -> Score | None:
         """The score under a key, or `None`."""
         query = "SELECT score FROM scores WHERE canonical = ? AND task = ? AND settings = ? AND engine = ?"
         rows = self._execute(query, _columns(key))
@@ -95,7 +111,7 @@ class ScoreStore:
             self._give_up(f"holds what is no score: {error!r}")
             return None
 
-    def put(self, key: CacheKey, score: Score) -> None:
+    def put(self, key: ScoreKey, score: Score) -> None:
         """Keeps a score under a key, unless one is kept already or the failure is not the program's."""
         if score.failure in NOT_KEPT:
             return
@@ -143,6 +159,6 @@ class ScoreStore:
             raise ValueError(f"{self.path} has layout {layout} of the score store, not {LAYOUT}")
 
 
-def _columns(key: CacheKey) -> tuple[str, str, str, str]:
+def _columns(key: ScoreKey) -> tuple[str, str, str, str]:
     settings = json.dumps(asdict(key.settings), sort_keys=True)
     return key.canonical, key.task, settings, key.engine
