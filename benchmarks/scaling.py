@@ -34,8 +34,9 @@ from scoring_parts.scoring_programs import PROGRAMS, WARM_UP
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule
 from synthstats_lightning.__about__ import __version__
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
-from synthstats_lightning.pool.executors import Answer, WorkerSettings, far_version
+from synthstats_lightning.pool.executors import Answer, far_version
 from synthstats_lightning.pool.scorer import ProgramScorer, default_num_workers
+from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task

@@ -17,10 +17,12 @@ from sandbox_parts.sandbox_canaries import TOKENS, Canaries, kernel_objects
 
 from synthstats_lightning.pool.scorer import task_message
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.sandbox.outcome import interpret
-from synthstats_lightning.sandbox.protocol import ConnectionLost, DeadlinePassed, Job
+from synthstats_lightning.sandbox.protocol import Job
 from synthstats_lightning.scoring.process.client import ScoringClient
+from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Task
 
 Case = dict[str, Any]
@@ -185,7 +187,10 @@ class CorpusRunner:
 
     def _score(self, graph: str) -> Any:
         assert self.scoring is not None
-        return self.scoring.score(graph, task_message(TASK))
+        try:
+            return self.scoring.ask("score", graph, task_message(TASK))
+        except ProgramFailure as failure:
+            return Score.failed(failure.category, failure.message)
 
     def _gains(self, document: str) -> bool:
         score = self._score(document)

@@ -26,7 +26,7 @@ class Confiner:
     Which layers there are is found by trying each in a process of its own, never from the kernel's version.
 
     Args:
-        level: How strictly.
+        level: How strictly programs are confined, see `confinement.levels`.
         readable: Paths that level `standard` may read.
         folder: Any folder; level `plus` mounts over it, for the confined process alone.
         without: Layers and argument rules left out; for the tests that show each to matter.

@@ -69,7 +69,7 @@ class Filter:
         """The code for one process.
 
         Args:
-            process: Its id.
+            process: The id of the process.
         """
         code = bytearray(self.code)
         for position in self.own:
@@ -145,7 +145,7 @@ def answer(code: bytes, number: int, architecture: int, arguments: Sequence[int]
 
     Args:
         code: Of `Filter.for_process`.
-        number: Of the system call.
+        number: The number of the system call.
         architecture: Audit architecture of the call.
         arguments: Up to six, as 64-bit values.
     """

@@ -80,7 +80,7 @@ def restrict(ruleset: int) -> None:
     """Puts a ruleset on this thread and its descendants, for good. Needs `no_new_privs`.
 
     Args:
-        ruleset: Of `create_ruleset`.
+        ruleset: A descriptor that `create_ruleset` returned.
 
     Raises:
         OSError: If the kernel refuses.

@@ -149,7 +149,7 @@ def system_call(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | Non
     """Makes a system call.
 
     Args:
-        number: Of the call.
+        number: The number of the call.
         *arguments: Integers, buffers, or `None` for a null pointer.
 
     Raises:

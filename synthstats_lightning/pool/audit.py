@@ -41,7 +41,7 @@ def audit_program(
         rows: Rows of the data sets.
         data_sets: About how many data sets to score.
         level: Confidence of the interval.
-        settings: Of the scoring engine.
+        settings: How much work the engine spends on each data set, and what it accepts.
 
     Raises:
         ProgramFailure: If the program does not build, or cannot be scored on any data.

@@ -89,9 +89,9 @@ def call_far(settings: WorkerSettings, call: Callable[..., Any], *arguments: Any
     Programs run in a sandbox there as they do here, proved by the same self-check before the first one.
 
     Args:
-        settings: Of the worker.
-        call: The method.
-        *arguments: Its arguments.
+        settings: What the worker is made from.
+        call: The method to call.
+        *arguments: What the method takes.
 
     Raises:
         SandboxError: If programs cannot be confined on this machine.
@@ -111,7 +111,7 @@ def check_far_side(executor: Executor, settings: WorkerSettings, timeout: float)
 
     Args:
         executor: The way there.
-        settings: Of the workers.
+        settings: What the workers are made from.
         timeout: Seconds.
 
     Raises:
@@ -146,7 +146,7 @@ class DaskExecutor(Executor):
     extra `dask`, here and there.
 
     Args:
-        address: Of the scheduler, as `tcp://host:port`.
+        address: Where the scheduler listens, as `tcp://host:port`.
         timeout: Seconds that connecting may take.
 
     Raises:

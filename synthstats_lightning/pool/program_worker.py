@@ -69,7 +69,7 @@ class ProgramWorker:
 
         Args:
             source: The program.
-            message: Its task.
+            message: The task whose data it models.
         """
         started = time.perf_counter()
         try:
@@ -86,8 +86,8 @@ class ProgramWorker:
         Args:
             kind: What is asked for.
             source: The program.
-            message: Its task.
-            details: Of the question.
+            message: The task whose data it models.
+            details: What the question takes beside program and task.
 
         Raises:
             ProgramFailure: If the program does not build, or there is no answer.

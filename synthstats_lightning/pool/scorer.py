@@ -171,7 +171,7 @@ class ProgramScorer:
 
         Args:
             source: The program.
-            task: Its task.
+            task: The task whose data it models.
 
         Returns:
             Whether the program is passed over: nobody else waits for it, and no worker has begun.
@@ -211,10 +211,10 @@ class ProgramScorer:
 
         Args:
             source: The program.
-            task: Its task.
+            task: The task whose data it models.
             chains: Chains to arrange the draws in.
             draws: Draws of each chain.
-            seed: Of all randomness.
+            seed: Seed of all random numbers.
 
         Raises:
             ProgramFailure: If the program does not build, or has no score.
@@ -237,7 +237,7 @@ class ProgramScorer:
 
         Args:
             source: The program.
-            task: Its task, with `held_out` rows.
+            task: The task whose data it models, with `held_out` rows.
             draws: Predictive draws of each row.
             leave_one_out: Whether leave-one-out densities of the other rows are wanted.
 
@@ -385,8 +385,8 @@ def score_program(
     Args:
         source: Python source that builds one PyMC model of the task's response.
         task: A task or the name of a bundled one.
-        limits: Of the sandbox.
-        settings: Of the scoring engine.
+        limits: What the program may use of the machine.
+        settings: How much work the engine spends on it, and what it accepts.
         sandbox: How strictly the kernel confines the program: `"strict"`, `"standard"`, `"plus"` or `"none"`.
         scorer: A running pool to use; otherwise one is started for this call, which takes seconds.
         reference: Score by PyMC's own samplers instead, `"nutpie"` or `"pymc"`: for checks, and for models

@@ -1,4 +1,4 @@
-"""A Python process of our own that answers requests: started, asked, waited for, and ended with its session."""
+"""A Python process that answers requests: started, asked, waited for and ended."""
 
 from __future__ import annotations
 

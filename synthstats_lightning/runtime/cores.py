@@ -39,7 +39,7 @@ def core_share(places: Sequence[Place], rank: int) -> int:
     torchrun, both come out right.
 
     Args:
-        places: Of all processes of the run.
+        places: Where all processes of the run are.
         rank: Which of them.
     """
     own = places[rank]

@@ -37,7 +37,7 @@ def all_ranks(decision: bool) -> bool:
     """Whether all ranks decide for something, so that all do the same; every rank must call it.
 
     Args:
-        decision: Of this rank.
+        decision: What this rank decided.
     """
     return all(gather_objects(decision))
 

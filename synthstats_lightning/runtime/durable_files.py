@@ -58,7 +58,7 @@ def write_text(path: str | Path, text: str) -> None:
 
     Args:
         path: The file.
-        text: Its content.
+        text: What it shall hold.
     """
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -21,8 +21,8 @@ def lower_priority(pid: int, niceness: int = WORKER_NICENESS) -> None:
     quarter of the time for workers of niceness 19, and a tenth once their groups had it too.
 
     Args:
-        pid: Of a running process of this user.
-        niceness: From 0 to 19.
+        pid: Process id of a running process of this user.
+        niceness: How much it yields, from 0 to 19.
 
     Raises:
         ProcessLookupError: If the process is gone.

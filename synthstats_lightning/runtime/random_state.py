@@ -28,7 +28,7 @@ def set_random_state(state: dict[str, Any]) -> None:
     """Restores what `random_state` returned.
 
     Args:
-        state: Of a process; that of a GPU is ignored without one.
+        state: State of a process; that of a GPU is ignored without one.
     """
     version, internal, spare = state["python"]
     random.setstate((version, tuple(internal), spare))

@@ -15,7 +15,6 @@ MAX_REQUEST = 1 << 30
 """Bytes of the largest request (covariates of a large data set)."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """One program to run.
@@ -36,7 +35,12 @@ class Job:
         """The job as one frame."""
         schema = None if self.schema is None else asdict(self.schema)
         return pack(
-            {"source": self.source, "build": self.build, "schema": schema, "covariates": dict(self.covariates)}
+            {
+                "source": self.source,
+                "build": self.build,
+                "schema": schema,
+                "covariates": dict(self.covariates),
+            }
         )
 
     @classmethod

@@ -23,7 +23,7 @@ class SelfCheck:
     """What came of attacking a sandbox.
 
     Attributes:
-        level: Of the sandbox.
+        level: How strictly the kernel confines programs there.
         missing: Layer to why it is off.
         outcomes: Probe to what it attempted and whether it succeeded.
         seconds: How long it took.

@@ -120,7 +120,7 @@ def score_target(
 
     Args:
         target: The model with its data.
-        seed: Of the generator from which every random number comes.
+        seed: Seed of the generator from which every random number comes.
         shown_rows: Leading rows that only condition.
         held_out: Last rows, see `score_graph`.
         settings: Work and acceptance.

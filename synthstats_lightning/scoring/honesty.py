@@ -19,7 +19,7 @@ def check_probability(score: Score) -> None:
     the score is no score.
 
     Args:
-        score: Of a discrete or rounded response.
+        score: The score of a discrete or rounded response.
 
     Raises:
         ProgramFailure: `IMPROPER` if the evidence exceeds 0 by more than its own Monte-Carlo error.

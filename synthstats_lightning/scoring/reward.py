@@ -102,7 +102,7 @@ class Reward:
         Args:
             score: The program's score, possibly failed.
             baseline: The score of the task's baseline program, in nats.
-            num_tokens: Of the program, stop token included.
+            num_tokens: The program's length in tokens, stop token included.
 
         Raises:
             ValueError: If `baseline` is not finite.
@@ -120,7 +120,7 @@ class Reward:
         """Log rewards `[programs]` from untempered parts `[programs, len(PARTS)]`, in nats.
 
         Args:
-            parts: See `parts`; a score that is not finite is a failure.
+            parts: What `parts` returned; a score that is not finite is a failure.
             reference_log_prob: Reference log-probabilities `[programs]`; not needed if `prior_weight` is 0.
 
         Raises:
@@ -155,7 +155,7 @@ class Reward:
             score: The program's score, possibly failed.
             baseline: The score of the task's baseline program, in nats.
             reference_log_prob: `log p_reference(program | prompt)`, in nats.
-            num_tokens: Of the program; needed where `length_weight` is not 0.
+            num_tokens: The program's length in tokens; needed where `length_weight` is not 0.
 
         Raises:
             ValueError: If `baseline` is not finite, or `reference_log_prob` is not while it counts.
@@ -176,7 +176,7 @@ class Reward:
             scores: The programs' scores.
             baseline: Baseline score, one for all or one for each.
             reference_log_prob: Reference log-probabilities `[programs]`; not needed if `prior_weight` is 0.
-            num_tokens: Of each program; needed where `length_weight` is not 0.
+            num_tokens: Each program's length in tokens; needed where `length_weight` is not 0.
 
         Raises:
             ValueError: If a baseline is not finite, or a reference log-probability is missing or not finite

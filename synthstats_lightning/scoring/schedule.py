@@ -39,7 +39,7 @@ class Ramp:
     Attributes:
         start: First value, in the unit of what it becomes.
         steps: Training steps until the final value, at least 1.
-        shape: See `ramp`.
+        shape: How the value goes from start to end, see `ramp`.
 
     Raises:
         ValueError: If `start` is not finite, `steps` is less than 1 or `shape` is unknown.
@@ -70,8 +70,8 @@ class RewardSchedule:
     moves. What a run reports (records, posterior, evaluation after training) is of the final target.
 
     Attributes:
-        beta: Of the inverse temperature; `None` keeps it.
-        prior_weight: Of the weight of the reference log-probability; `None` keeps it.
+        beta: Schedule of the inverse temperature; `None` keeps it.
+        prior_weight: Schedule of the weight of the reference log-probability; `None` keeps it.
     """
 
     beta: Ramp | None = None

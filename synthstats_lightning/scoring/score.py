@@ -14,7 +14,7 @@ class Diagnostics:
 
     Attributes:
         mcse: Its Monte-Carlo standard error, in nats.
-        effective_sample_size: Of the draws behind it, the smallest over observations, in draws.
+        effective_sample_size: What the draws behind it are worth, the smallest over observations, in draws.
         pareto_k: Largest Pareto k of their weights; `None` where there are no weights to smooth.
         estimator: What computed it: `"importance"` or `"smc"`, after `"psis+"` for leave-one-out by
             smoothing and after `"refits+"` where some rows were refitted.
@@ -48,7 +48,7 @@ class Score:
             out. Evidence and elpd do not count the rows that the task holds out.
         heldout_lpd_se: Standard error of `heldout_lpd` over observations, in nats.
         pareto_k: Largest Pareto k of the PSIS smoothing over observations.
-        effective_sample_size: Of the weighted particle set, in particles.
+        effective_sample_size: What the weighted particle set is worth, in particles.
         num_parameters: Unconstrained dimensions of the model.
         estimator: `"importance"` or `"smc"`.
         seconds: What scoring cost, in seconds; not part of equality checks between runs.
@@ -57,7 +57,7 @@ class Score:
         summary: The model in one line of mathematics.
         literal_copies: Values of the response that the program holds as literals (`programs.literals`); it
             explains, and changes no score.
-        diagnostics: Of each score, under `"evidence"`, `"elpd"` and `"heldout_lpd"`.
+        diagnostics: How each score was computed, under `"evidence"`, `"elpd"` and `"heldout_lpd"`.
     """
 
     failure: FailureCategory | None = None

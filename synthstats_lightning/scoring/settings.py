@@ -25,7 +25,7 @@ class EngineSettings:
             more prior draws; it is made where importance sampling fails, often for modes that were missed.
         newton_iterations: Limit of the search for modes, in iterations (each is two batched density calls).
         newton_tolerance: A start has converged when its predicted gain falls below this, in nats.
-        degrees_of_freedom: Of the Student-t components of the proposal, a whole number.
+        degrees_of_freedom: Degrees of freedom of the Student-t components of the proposal, a whole number.
         prior_fraction: Share of the first proposal's draws that come from the prior; it bounds the importance
             weights of any model with a bounded likelihood.
         adaptation_draws: Draws of each round that adapts the proposal, in particles.
@@ -55,7 +55,7 @@ class EngineSettings:
         fold_attempts: Rounds of adaptation of a refit before it is annealed.
         heldout_fraction: Share of the scored rows that `heldout_lpd` predicts from the others; 0 for no such
             score.
-        heldout_seed: Of the choice of these rows, which is the same for every program of a task.
+        heldout_seed: Seed of the choice of these rows, which is the same for every program of a task.
         time_limit: Hard limit of one program, in seconds of the scoring thread's processor time, so that it
             does not depend on the machine's load; beyond it the score is a failure.
     """

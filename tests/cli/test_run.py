@@ -287,7 +287,7 @@ def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
-                remembered.add(scoring._scorer.pool.max_known)
+                remembered.add(scoring._scorer.pool._known.capacity)
 
     thread = threading.Thread(target=kill)
     thread.start()

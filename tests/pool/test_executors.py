@@ -13,6 +13,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from unittest import mock
@@ -20,12 +21,12 @@ from unittest import mock
 import pytest
 
 from synthstats_lightning.pool import executors
-from synthstats_lightning.pool.executors import Answer, DaskExecutor, WorkerSettings, call_far
+from synthstats_lightning.pool.executors import Answer, DaskExecutor, call_far
 from synthstats_lightning.pool.program_worker import ProgramWorker
 from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.sandbox import SandboxLimits
-from synthstats_lightning.scoring.process.client import WorkerLostError
+from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import baseline_program, get_task
@@ -87,7 +88,7 @@ def test_what_is_sent_is_the_method_and_the_task_as_a_worker_sees_it():
     assert pool.score("x", TASK).evidence == 1.0
     assert pool.score("y", TASK).evidence == 2.0
     far, method, source, message = executor.calls[0]
-    assert far == WorkerSettings(SandboxLimits(), settings, "standard", "far.sqlite")
+    assert far == WorkerSettings(engine=settings, sandbox="standard", score_cache="far.sqlite")
     assert (method, source) == (ProgramWorker.score, "x")
     assert message.fingerprint == TASK.fingerprint
     assert pool.worker_restarts == 3
@@ -103,7 +104,7 @@ def test_what_is_sent_is_the_method_and_the_task_as_a_worker_sees_it():
 
 
 def test_a_lost_worker_is_a_failure_of_this_once_and_a_lost_cluster_an_error():
-    answers = WorkerLostError("gone"), Answer(Score(evidence=1.0), 0), BrokenExecutor("no cluster")
+    answers = ConnectionLost("gone"), Answer(Score(evidence=1.0), 0), BrokenExecutor("no cluster")
     pool = ProgramScorer(executor=Scripted(*answers, Answer(Score(evidence=3.0), 0)))
     lost = pool.score("x", TASK)
     assert (lost.failure, lost.message) == (FailureCategory.KILLED, "gone")
@@ -122,7 +123,7 @@ def test_another_version_or_no_answer_is_an_error_at_start():
         def submit(self, fn, /, *arguments):
             return Future()
 
-    settings = WorkerSettings(SandboxLimits(), EngineSettings(), "strict", None)
+    settings = WorkerSettings()
     with pytest.raises(TimeoutError, match=r"no scoring worker answered through .* in 0\.1 seconds"):
         executors.check_far_side(Silent(), settings, 0.1)
 
@@ -144,8 +145,8 @@ def test_a_far_thread_keeps_its_worker_until_settings_change(monkeypatch):
     monkeypatch.setattr(executors, "_FarWorker", StubFarWorker)
     monkeypatch.setattr(executors, "_all", [])
     monkeypatch.setattr(executors, "_own", threading.local())
-    one = WorkerSettings(SandboxLimits(), EngineSettings(), "strict", None)
-    other = one._replace(sandbox="standard")
+    one = WorkerSettings()
+    other = replace(one, sandbox="standard")
     first, restarts = call_far(one, restart, 2)
     assert restarts == 2
     assert call_far(one, restart, 0) == (first, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from synthstats_lightning.pool.inference_data import SCORED_ROW, to_inference_data
 from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.runtime.frames import pack, unpack
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.tasks import Task
 
@@ -84,8 +84,8 @@ def draws(rows: int = 5, scored_rows: int = 5) -> PosteriorDraws:
     )
 
 
-def test_draws_cross_as_json():
-    there = PosteriorDraws.from_json(json.loads(json.dumps(draws().to_json(), allow_nan=False)))
+def test_draws_cross_as_a_frame():
+    there = PosteriorDraws(**unpack(pack(vars(draws()))))
     np.testing.assert_array_equal(there.predictive, draws().predictive)
     np.testing.assert_array_equal(there.parameters["b"], draws().parameters["b"])
     assert np.isnan(there.evidence)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +17,7 @@ from synthstats_lightning.sandbox.inside import op_sources
 from synthstats_lightning.sandbox.inside.huge_pages import collapse_heap
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
-from synthstats_lightning.sandbox.protocol import (
-    ConnectionLost,
-    DeadlinePassed,
-    Job,
-    read_frame,
-    write_frame,
-)
+from synthstats_lightning.sandbox.protocol import Job
 from synthstats_lightning.sandbox.scratch import make_scratch, remove_tree
 from tests.sandbox.conftest import COVARIATES, SCHEMA
 
@@ -103,38 +94,6 @@ def test_any_text_becomes_one_printable_line(text: str) -> None:
     line = one_line(text)
     assert len(line) <= 300
     assert line.isprintable()
-
-
-def test_frames() -> None:
-    reader, writer = os.pipe()
-    payloads = [b"", b"x", os.urandom(300_000)]
-    thread = threading.Thread(target=lambda: [write_frame(writer, payload) for payload in payloads])
-    thread.start()
-    assert [read_frame(reader, 1 << 20) for _ in payloads] == payloads
-    thread.join()
-    write_frame(writer, b"too long")
-    with pytest.raises(ConnectionLost, match="over the limit"):
-        read_frame(reader, 3)
-    os.set_blocking(reader, False)
-    os.read(reader, 100)
-    with pytest.raises(DeadlinePassed):
-        read_frame(reader, 3, time.monotonic() + 0.05)
-    os.set_blocking(writer, False)
-    with pytest.raises(DeadlinePassed):
-        write_frame(writer, b"x" * 10_000_000, time.monotonic() + 0.05)
-    os.close(reader)
-    with pytest.raises(ConnectionLost):
-        write_frame(writer, b"x")
-    os.close(writer)
-
-
-def test_half_a_frame_is_a_lost_connection() -> None:
-    reader, writer = os.pipe()
-    os.write(writer, b"\0\0\0\0\0\0\0\x09half")
-    os.close(writer)
-    with pytest.raises(ConnectionLost):
-        read_frame(reader, 100)
-    os.close(reader)
 
 
 def test_jobs_round_trip() -> None:

@@ -193,8 +193,8 @@ def test_worker_has_no_torch_and_nothing_of_our_environment(
         *environment,
         "LD_LIBRARY_PATH",
     }
-    assert sandbox._worker.info["torch"] is False
-    assert sandbox._worker.info["threads"] == 1
+    assert sandbox._worker.greeting["torch"] is False
+    assert sandbox._worker.greeting["threads"] == 1
     maps = Path(f"/proc/{sandbox.pid}/maps").read_text()
     assert "libtorch" not in maps
 

@@ -12,7 +12,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import betabinom, binom, halfnorm, norm
 
 from synthstats_lightning.pool.scorer import ProgramScorer
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import (
@@ -194,7 +194,7 @@ def test_a_goal_is_read_from_the_declared_quantity_and_nothing_else(scorer: Prog
         score = scorer.score(source, task)
         assert score.failure is FailureCategory.BAD_GRAPH
         assert score.message == 'the program declares no pm.Deterministic("theta", ...)'
-        with pytest.raises(ValueError, match=r"declares no pm\.Deterministic"):
+        with pytest.raises(ProgramFailure, match=r"declares no pm\.Deterministic"):
             scorer.posterior(source, task)
     without = instance("death_process", 1, num_observations=40)
     assert scorer.score(undeclared, without).evidence == scorer.score(DECLARED, without).evidence

@@ -74,7 +74,9 @@ def score_with_reference(
             "PYTENSOR_FLAGS": f"mode=NUMBA,cxx=,numba__cache=False,base_compiledir={folder}",
             "MPLCONFIGDIR": folder,
         }
-        child = ChildProcess("reference engine", ["-m", "synthstats_lightning.pool.reference.worker"], environment)
+        child = ChildProcess(
+            "reference engine", ["-m", "synthstats_lightning.pool.reference.worker"], environment
+        )
         limit = settings.time_limit
         try:
             child.send(pack(job), limit)

@@ -20,7 +20,7 @@ class ReferenceSettings:
         smc_draws: Particles of each of PyMC's sequential Monte Carlo runs, which give the evidence with
             `pymc`.
         max_r_hat: Largest accepted split R-hat of any parameter (Vehtari et al. 2021).
-        seed: Of all randomness.
+        seed: Seed of all random numbers.
         time_limit: Wall-clock limit of one program, compilation included, in seconds.
         memory_bytes: Limit of the process's private memory, in bytes.
     """

@@ -17,7 +17,7 @@ import numpy as np
 
 from synthstats_lightning.pool.reference.settings import ReferenceSettings
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.runtime.frames import read_frame, take_pipes, unpack, pack, write_frame
+from synthstats_lightning.runtime.frames import pack, read_frame, take_pipes, unpack, write_frame
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import module_for
 from synthstats_lightning.sandbox.inside.program import describe, parse
@@ -123,9 +123,7 @@ def main() -> None:
 
     if job["sampler"] == "nutpie":
         import nutpie  # noqa: F401
-    confine_scorer(
-        job["settings"]["memory_bytes"], PACKAGES, confined=job["confined"], runs_programs=True
-    )
+    confine_scorer(job["settings"]["memory_bytes"], PACKAGES, confined=job["confined"], runs_programs=True)
     with redirect_stdout(io.StringIO()):
         document = pack(answer(job))
     write_frame(replies, document)

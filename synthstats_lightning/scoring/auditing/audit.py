@@ -112,10 +112,10 @@ def audit_graph(
         graph: A validated model graph of a small task: the work grows fast beyond two or three rows.
         covariates: Column name to values `[rows]`.
         rows: Leading rows whose data sets are audited, the other rows integrated out; all by default.
-        rounding: Of the task's response, if it records one.
+        rounding: Spacing of the values that the response was recorded to, if it was rounded.
         data_sets: About how many to score; every one of them if there are no more.
         level: Confidence of the interval, such that many audits rarely have one that misses 1 by chance.
-        settings: Of the engine; each data set has its time limit, at most `MOST_SECONDS`.
+        settings: How much work the engine spends on each data set, in `MOST_SECONDS` at most.
 
     Raises:
         ProgramFailure: `UNSUPPORTED` as from scoring; `NON_FINITE` if the prior yields no data.
@@ -166,7 +166,7 @@ class _Total(NamedTuple):
 
     Attributes:
         mass: The estimate.
-        variance: Of it.
+        variance: Its Monte-Carlo variance.
         degrees: Degrees of freedom of the variance; 0 for a sum, whose terms' errors are known.
         unscored: Share of the simulated data sets that those without a score stand for.
         unseen: Bound of the probability of values that were left out for want of simulated ones.
@@ -297,7 +297,7 @@ def _integrate(
     Args:
         evidence: What is integrated.
         pilot: Simulated data sets.
-        spacing: Of the lattice of possible values; `None` if there is none.
+        spacing: Spacing of the lattice of possible values; `None` if there is none.
         data_sets: Draws to aim for.
         generator: Source of all randomness.
         fixed: Values of the rows that are not integrated over, NaN for those that are.

@@ -46,7 +46,7 @@ def design_information_gain(
         outer: Simulated responses.
         inner: Parameter draws for the marginal density of each; no draw serves twice.
         rounding: Spacing of the values that the response is recorded to.
-        settings: Of the engine.
+        settings: How much work the engine spends, and what it accepts.
 
     Returns:
         One estimate a design, see `nested_monte_carlo.nested_estimate`.

@@ -44,8 +44,8 @@ def score_evidence(
     """The log evidence with what each observation adds to it.
 
     Args:
-        posterior: Of all rows.
-        evidence: Of the scored rows given the shown ones.
+        posterior: Weighted particles given all rows.
+        evidence: Log evidence of the scored rows given the shown ones, in nats.
         mcse: Its Monte-Carlo standard error.
         shown_rows: Leading rows that only condition.
         settings: Work.

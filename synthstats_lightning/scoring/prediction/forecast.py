@@ -46,8 +46,8 @@ class Forecast:
         log_density: Log predictive density of each new row given the given ones `[new]`, in nats.
         draws: Equally weighted draws of the new rows' responses `[draws, new]`; NaN where undefined.
         quantities: Draws of the declared quantities that were asked for, `[draws, *shape]` each.
-        estimator: Of the posterior: `"prior"`, `"importance"` or `"smc"`.
-        effective_sample_size: Of the posterior's particles.
+        estimator: What the posterior comes from: `"prior"`, `"importance"` or `"smc"`.
+        effective_sample_size: What the posterior's particles are worth, in draws.
         canonical: Hash of the model's canonical form.
     """
 
@@ -87,7 +87,7 @@ def forecast(
         leave_one_out: Whether leave-one-out densities of the given rows are wanted.
         quantities: Names of `pm.Deterministic` quantities to return draws of.
         rounding: Spacing of the values that the response was recorded to.
-        settings: Of the engine.
+        settings: How much work the engine spends, and what it accepts.
 
     Returns:
         The predictions.

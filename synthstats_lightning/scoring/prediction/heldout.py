@@ -45,7 +45,7 @@ def held_out_rows(rows: int, shown_rows: int, fraction: float, seed: int) -> Int
         rows: Rows of the data set.
         shown_rows: Leading rows that only condition.
         fraction: Share of the other rows, at least one of them.
-        seed: Of the choice.
+        seed: Seed of the choice.
     """
     count = max(1, round(fraction * (rows - shown_rows)))
     generator = torch.Generator().manual_seed(seed)
@@ -135,7 +135,7 @@ def mean_densities(
     """Log density of each row over a posterior, and the Monte-Carlo standard error of their sum, in nats.
 
     Args:
-        log_weight: Of the posterior's particles, unnormalised.
+        log_weight: Log weights of the posterior's particles, unnormalised.
         own: Log density of each row at each particle.
     """
     log_weight = log_weight.log_softmax(0)[:, None]

@@ -16,7 +16,7 @@ class InformationGain(NamedTuple):
 
     Attributes:
         value: Nested Monte Carlo estimates, too large on average `[designs]`.
-        standard_error: Of the estimates, over outer samples `[designs]`.
+        standard_error: Standard errors of the estimates, over outer samples `[designs]`.
         bias: By how much they are too large on average, by the delta method: an estimate itself `[designs]`.
         lower: Prior contrastive estimates from the same draws, too small on average, and never above
             `log(inner + 1)` `[designs]`.

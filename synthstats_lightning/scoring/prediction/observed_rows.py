@@ -36,7 +36,7 @@ class Predicted(NamedTuple):
     """Log predictive densities of the held-out rows.
 
     Attributes:
-        pointwise: Of each row given the observed ones `[rows]`, in nats.
+        pointwise: Log density of each row given the observed ones `[rows]`, in nats.
         mcse: Monte-Carlo standard error of their sum, in nats.
     """
 

@@ -42,12 +42,12 @@ def draw_posterior(
         response: The response's values `[rows]`.
         chains: Chains to arrange the draws in; they are independent draws, not Markov chains.
         draws: Draws of each chain.
-        seed: Of all randomness.
+        seed: Seed of all random numbers.
         shown_rows: Leading rows that only condition: they have no pointwise log-likelihood.
         rounding: Spacing of the values that the response was recorded to.
         held_out: Last rows, that the posterior does not know: they have replicates, and a log density given
             the parameters like all others.
-        settings: Of the engine.
+        settings: How much work the engine spends, and what it accepts.
 
     Raises:
         ProgramFailure: Where the model has no score.

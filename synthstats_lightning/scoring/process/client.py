@@ -35,6 +35,8 @@ MAX_ANSWER = 1 << 28
 """Bytes of the largest answer (scores have one number a row)."""
 START_SECONDS = 120.0
 """A scoring process that has not imported torch by then never will."""
+SLACK_SECONDS = 10.0
+"""The engine keeps its own time limit; this covers one call that cannot be interrupted."""
 RESULTS: dict[str, Callable[[Any], Any]] = {
     "identify": lambda fields: Identity(**fields),
     "score": Score.from_dict,
@@ -122,8 +124,7 @@ class ScoringClient:
             StartError: If no process comes up.
         """
         request = {"kind": kind, "fingerprint": task.fingerprint, "graph": graph, "details": details}
-        # the engine keeps its own time limit; the slack covers one call that cannot be interrupted
-        limit = 2 * self.settings.time_limit + 10.0
+        limit = 2 * self.settings.time_limit + SLACK_SECONDS
         with self._lock:
             try:
                 try:

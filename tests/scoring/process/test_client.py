@@ -4,34 +4,105 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from synthstats_lightning.scoring.process.client import ScoringClient, ScoringStartError, WorkerLostError
+from synthstats_lightning.pool.program_worker import task_message
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.runtime.child_process import StartError
+from synthstats_lightning.scoring.process import client as client_module
+from synthstats_lightning.scoring.process.client import ScoringClient
+from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.tasks import get_task
+
+MESSAGE = task_message(get_task("dugongs"))
 
 
-def test_a_process_that_is_killed_while_it_starts_is_replaced() -> None:
-    client = ScoringClient()
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            started = pool.submit(client.start)
-            while client.pid is None:
-                time.sleep(0.001)
-            os.kill(client.pid, signal.SIGKILL)
-            with pytest.raises(WorkerLostError, match="killed while it started"):
-                started.result()
-        assert client.pid is None
-        client.start()
-        assert client.pid is not None
-        assert client.restarts == 1
-    finally:
-        client.close()
+@pytest.fixture
+def client() -> Iterator[ScoringClient]:
+    found = ScoringClient(EngineSettings(time_limit=1.0))
+    yield found
+    found.close()
+
+
+def kill_when_there(client: ScoringClient, number: int = 1) -> None:
+    """Kills so many scoring processes as soon as they are started."""
+    killed: set[int] = set()
+    while len(killed) < number:
+        pid = client.pid
+        if pid is not None and pid not in killed:
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        time.sleep(0.001)
+
+
+def test_a_process_that_is_killed_while_it_starts_is_replaced(client: ScoringClient) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(client.start)
+        kill_when_there(client)
+        with pytest.raises(StartError, match="the scoring process died"):
+            started.result()
+    assert client.pid is None
+    client.start()
+    assert client.pid is not None
+    assert client.restarts == 1
+    first = client.pid
+    os.kill(first, signal.SIGKILL)
+    with pytest.raises(ProgramFailure) as refused:
+        client.ask("score", "{}", MESSAGE)
+    assert refused.value.category is FailureCategory.BAD_GRAPH, "another process has answered"
+    assert client.pid not in (None, first)
+    assert client.restarts == 2
+
+
+def test_a_process_that_dies_twice_is_the_program_s_failure(client: ScoringClient) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.ask, "score", "{}", MESSAGE)
+        kill_when_there(client, 2)
+        with pytest.raises(ProgramFailure, match="died twice"):
+            asked.result()
+    assert client.restarts == 2
 
 
 def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     client = ScoringClient()
-    with pytest.raises(ScoringStartError, match="did not start"):
-        client.start()
+    with pytest.raises(StartError, match="the scoring process died"):
+        client.ask("score", "{}", MESSAGE)
     client.close()
+    assert client.restarts == 0
+
+
+def test_what_a_process_says_before_it_dies_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "scorer_environment", lambda: {"PYTHONPATH": "/nowhere"})
+    monkeypatch.chdir("/")
+    client = ScoringClient()
+    with pytest.raises(StartError, match="ModuleNotFoundError: No module named 'synthstats_lightning'"):
+        client.start()
+
+
+def test_who_waits_for_a_client_that_closes_gets_a_failure(client: ScoringClient) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.ask, "score", "{}", MESSAGE)
+        while client.pid is None:
+            time.sleep(0.001)
+        client.close()
+        with pytest.raises(ProgramFailure) as failure:
+            asked.result()
+    assert failure.value.category is FailureCategory.KILLED
+    assert client.pid is None
+
+
+def test_a_process_that_stops_answering_is_ended(
+    client: ScoringClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.settings = EngineSettings(time_limit=0.01)
+    monkeypatch.setattr(client_module, "SLACK_SECONDS", 0.2)
+    pid = client.start().pid
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(ProgramFailure, match="the scorer was ended after") as failure:
+        client.ask("score", "{}", MESSAGE)
+    assert failure.value.category is FailureCategory.SCORER_LIMIT
+    assert (client.pid, client.restarts) == (None, 1)

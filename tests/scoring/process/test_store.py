@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.scoring.process.cache import CacheKey
-from synthstats_lightning.scoring.process.store import ScoreStore
+from synthstats_lightning.scoring.process.store import ScoreKey, ScoreStore
 from synthstats_lightning.scoring.score import Diagnostics, Score
 from synthstats_lightning.scoring.settings import EngineSettings
 
@@ -18,8 +17,8 @@ DIAGNOSTICS = Diagnostics(0.01, 900.0, 0.3, "psis+importance", 0.5, (-1.0, -2.5)
 SCORE = Score(evidence=-3.0, elpd=-3.5, canonical="abc", diagnostics={"elpd": DIAGNOSTICS})
 
 
-def key(name: str = "a", **settings) -> CacheKey:
-    return CacheKey(name, "task", EngineSettings(**settings))
+def key(name: str = "a", **settings) -> ScoreKey:
+    return ScoreKey(name, "task", EngineSettings(**settings))
 
 
 def test_a_score_survives_the_process(tmp_path):
@@ -76,18 +75,17 @@ def test_the_first_value_counts(tmp_path):
 
 WRITER = """
 import sys
-from synthstats_lightning.scoring.process.cache import CacheKey
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
-from synthstats_lightning.scoring.process.store import ScoreStore
+from synthstats_lightning.scoring.process.store import ScoreKey, ScoreStore
 
 store, mine = ScoreStore(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 for index in range(300):
     for name in (f"{mine}-{index}", f"both-{index}"):
-        store.put(CacheKey(name, "task", EngineSettings()), Score(evidence=float(index)))
-        assert store.get(CacheKey(name, "task", EngineSettings())).evidence == index
+        store.put(ScoreKey(name, "task", EngineSettings()), Score(evidence=float(index)))
+        assert store.get(ScoreKey(name, "task", EngineSettings())).evidence == index
 """
 
 

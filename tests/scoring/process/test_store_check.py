@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from synthstats_lightning.scoring.process import store_check
-from synthstats_lightning.scoring.process.cache import CacheKey
-from synthstats_lightning.scoring.process.store import ScoreStore
+from synthstats_lightning.scoring.process.store import ScoreKey, ScoreStore
 from synthstats_lightning.scoring.process.store_check import corruption, set_aside_if_corrupt
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 
 
-def key(name: str) -> CacheKey:
-    return CacheKey(name, "task", EngineSettings())
+def key(name: str) -> ScoreKey:
+    return ScoreKey(name, "task", EngineSettings())
 
 
 def filled(path: Path, number: int = 300) -> Path:
