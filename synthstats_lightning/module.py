@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from synthstats_lightning.learning.loss_inputs import check_needs, loss_inputs
 from synthstats_lightning.learning.prompts import PromptBatch
+from synthstats_lightning.learning.skipped_steps import SkippedSteps
 from synthstats_lightning.learning.specification import specify
 from synthstats_lightning.learning.step_metrics import step_metrics
 from synthstats_lightning.learning.throughput import Throughput
@@ -41,6 +43,7 @@ from synthstats_lightning.policy import (
     sample_episodes,
 )
 from synthstats_lightning.replay import TrajectoryBatch
+from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.runtime.strategies import check_strategy
@@ -75,6 +78,8 @@ class GFlowNetModule(LightningModule):
         flow_lr: Learning rate of the flow head of objectives that have one.
         flow_width: Units of the flow head's hidden layer.
         sampling: Of validation, test and prediction; its `min_new_tokens` is that of all samples and losses.
+        max_skipped_steps: Training steps in a row that are skipped because a gradient is not finite, before
+            the run ends with the reason.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.
 
     Raises:
@@ -98,6 +103,7 @@ class GFlowNetModule(LightningModule):
         flow_width: int = 64,
         sampling: SamplingSettings | None = None,
         seed: int | None = None,
+        max_skipped_steps: int = 20,
     ) -> None:
         super().__init__()
         if not log_z_lr > 0:
@@ -120,6 +126,9 @@ class GFlowNetModule(LightningModule):
         self.sampling = sampling or SamplingSettings()
         self.seed = default_seed() if seed is None else seed
         check_needs(self.objective.needs, type(self.objective).__name__)
+        self.max_skipped_steps = max_skipped_steps
+        self.skipped_steps = SkippedSteps(max_skipped_steps)
+        self._last_loss: Tensor | float = math.nan
         self.log_z_form = log_z_form
         self.log_z_init = log_z_init
         self.flow_lr = flow_lr
@@ -242,7 +251,9 @@ class GFlowNetModule(LightningModule):
 
     def training_step(self, batch: TrajectoryBatch, batch_idx: int) -> Tensor:
         """Log-probabilities of replayed programs, then the objective."""
-        output = self.objective_loss(batch)
+        with float32_by_default():
+            output = self.objective_loss(batch)
+        self._last_loss = output.loss.detach()
         size = max(1, len(batch))
         log_z = self.log_z.per_task()
         for index, task in enumerate(self.tasks):
@@ -250,7 +261,13 @@ class GFlowNetModule(LightningModule):
         self.log("log_z", log_z.mean(), batch_size=size, prog_bar=True, logger=False)
         for name, value in step_metrics(output, len(batch)).items():
             self.log(f"train/{name}", value, batch_size=size)
+        self.log("train/skipped_steps", float(self.skipped_steps.count), batch_size=1)
         return output.loss
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Skips the step if a gradient is not finite."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self.skipped_steps.check(parameters, float(self._last_loss))
 
     def objective_loss(self, batch: TrajectoryBatch) -> LossOutput:
         """The objective's loss of a batch, with log Z started, or followed, from the batch."""
@@ -371,10 +388,11 @@ class GFlowNetModule(LightningModule):
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
         at = {"seed": self.seed, "rank": self.global_rank, "step": stream}
-        if environments:
-            programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
-        else:
-            programs = policy.sample(encoded, num_samples, settings, **at)
+        with float32_by_default():
+            if environments:
+                programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
+            else:
+                programs = policy.sample(encoded, num_samples, settings, **at)
         if self.throughput is not None:
             own = programs.program_mask if programs.own_mask is None else programs.own_mask
             self.throughput.sampled(own)
@@ -400,9 +418,10 @@ class GFlowNetModule(LightningModule):
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
-        return resample_suffixes(
-            policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
-        )
+        with float32_by_default():
+            return resample_suffixes(
+                policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
+            )
 
     def learned_log_z(self, task_index: int) -> float:
         """Log Z of a task as learned so far, in nats."""
@@ -412,6 +431,7 @@ class GFlowNetModule(LightningModule):
         """Adds what the adapter belongs to."""
         checkpoint["synthstats_format"] = CHECKPOINT_FORMAT
         checkpoint["policy_identity"] = self.loaded_policy.identity()
+        checkpoint["skipped_steps"] = self.skipped_steps.count
         if self.reference_adapter is not None:
             checkpoint["reference_adapter"] = self.reference_adapter
 
@@ -429,6 +449,7 @@ class GFlowNetModule(LightningModule):
                 f" this version reads {CHECKPOINT_FORMAT}"
             )
         self.reference_adapter = checkpoint.get("reference_adapter")
+        self.skipped_steps.count = checkpoint.get("skipped_steps", 0)
         saved, present = checkpoint["policy_identity"], self.loaded_policy.identity()
         if saved != present:
             keys = sorted(key for key in {*saved, *present} if saved.get(key) != present.get(key))

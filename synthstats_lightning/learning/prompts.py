@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Int
@@ -13,9 +12,10 @@ from synthstats_lightning.policy import Environment
 from synthstats_lightning.tasks import Prompt, Task, task_prompt
 
 
-@dataclass(frozen=True)
 class PromptBatch:
     """A request for fresh programs, the batch of validation, test and prediction.
+
+    A plain class, because Lightning's precision plugins refuse frozen dataclasses.
 
     Attributes:
         prompts: What the policy is told, one a task.
@@ -25,15 +25,24 @@ class PromptBatch:
         environments: What the policy talks to in tasks of several turns, one a task; otherwise empty.
     """
 
-    prompts: tuple[Prompt, ...]
-    task_index: Int[Tensor, " tasks"]
-    num_samples: int
-    batch_index: int
-    environments: tuple[Environment, ...] = ()
+    def __init__(
+        self,
+        prompts: tuple[Prompt, ...],
+        task_index: Int[Tensor, " tasks"],
+        num_samples: int,
+        batch_index: int,
+        environments: tuple[Environment, ...] = (),
+    ) -> None:
+        self.prompts = prompts
+        self.task_index = task_index
+        self.num_samples = num_samples
+        self.batch_index = batch_index
+        self.environments = environments
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """The same request on another device."""
-        return replace(self, task_index=self.task_index.to(device, non_blocking=non_blocking))
+        task_index = self.task_index.to(device, non_blocking=non_blocking)
+        return PromptBatch(self.prompts, task_index, self.num_samples, self.batch_index, self.environments)
 
 
 def prompt_batches(tasks: Sequence[Task], num_samples: int, batch_size: int) -> list[PromptBatch]:

@@ -30,9 +30,10 @@ def log_variance_estimate(
     """
     log_ratio = log_ratio.detach().double()
     zeros = torch.zeros(num_tasks, dtype=torch.float64, device=log_ratio.device)
-    return zeros.index_add(0, task_index, log_ratio), zeros.index_add(
-        0, task_index, torch.ones_like(log_ratio)
-    )
+    # a step with a number that is not finite is skipped; here it must leave nothing behind
+    counted = log_ratio.isfinite()
+    total = zeros.index_add(0, task_index, torch.where(counted, log_ratio, 0.0))
+    return total, zeros.index_add(0, task_index, counted.double())
 
 
 class LogPartition(Float32Module, ABC):

@@ -278,7 +278,7 @@ def turn_text(policy: Policy, ids: Sequence[int]) -> str:
 
 def _collected(policy: Policy, rows: list[_Row]) -> SampledPrograms:
     ids, mask, own = _padded(rows, policy.pad_token_id, policy.device)
-    log_prob = torch.tensor([row.log_prob for row in rows], device=policy.device)
+    log_prob = torch.tensor([row.log_prob for row in rows], dtype=torch.float32, device=policy.device)
     if any(row.strips for row in rows):
         log_prob = _log_probs(policy, rows, ids, mask, own, reference=False)
     return SampledPrograms(

@@ -175,7 +175,7 @@ def row_temperatures(
     """Each program's own temperature on CPU, or `None` (and no random number used) if all have the same."""
     if settings.temperature_high is None:
         return None
-    share = torch.rand(num_rows, generator=generator)
+    share = torch.rand(num_rows, generator=generator, dtype=torch.float32)
     return torch.lerp(
         torch.full_like(share, settings.temperature),
         torch.full_like(share, settings.temperature_high),
@@ -297,7 +297,7 @@ def decode_programs(
     rows = torch.arange(num_rows, device=device)  # the batch row of each row still decoded
     program_ids = torch.full((num_rows, limit), pad_id, dtype=torch.long, device=device)
     lengths = torch.zeros(num_rows, dtype=torch.long, device=device)
-    log_prob = torch.zeros(num_rows, device=device)
+    log_prob = torch.zeros(num_rows, dtype=torch.float32, device=device)
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
     for step in range(limit):
         logits = head.logits(hidden)

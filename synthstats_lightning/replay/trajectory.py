@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -42,9 +41,11 @@ class Trajectory(NamedTuple):
     runs: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
 class TrajectoryBatch:
-    """What a training step sees; Lightning moves it between devices field by field.
+    """What a training step sees.
+
+    A plain class, because Lightning's precision plugins convert the numbers of dataclasses and named tuples:
+    rewards would be rounded to half precision.
 
     Attributes:
         prompt_ids: Token ids, left-padded.
@@ -60,26 +61,38 @@ class TrajectoryBatch:
             others are an environment's answers. `None` for programs of one turn, where all are the policy's.
     """
 
-    prompt_ids: Int[Tensor, "batch prompt"]
-    prompt_mask: Bool[Tensor, "batch prompt"]
-    program_ids: Int[Tensor, "batch time"]
-    program_mask: Bool[Tensor, "batch time"]
-    log_reward: Float[Tensor, " batch"]
-    reference_log_prob: Float[Tensor, " batch"]
-    task_index: Int[Tensor, " batch"]
-    log_prob: Float[Tensor, " batch"]
-    step: Int[Tensor, " batch"]
-    own_mask: Bool[Tensor, "batch time"] | None = None
+    def __init__(
+        self,
+        prompt_ids: Int[Tensor, "batch prompt"],
+        prompt_mask: Bool[Tensor, "batch prompt"],
+        program_ids: Int[Tensor, "batch time"],
+        program_mask: Bool[Tensor, "batch time"],
+        log_reward: Float[Tensor, " batch"],
+        reference_log_prob: Float[Tensor, " batch"],
+        task_index: Int[Tensor, " batch"],
+        log_prob: Float[Tensor, " batch"],
+        step: Int[Tensor, " batch"],
+        own_mask: Bool[Tensor, "batch time"] | None = None,
+    ) -> None:
+        self.prompt_ids = prompt_ids
+        self.prompt_mask = prompt_mask
+        self.program_ids = program_ids
+        self.program_mask = program_mask
+        self.log_reward = log_reward
+        self.reference_log_prob = reference_log_prob
+        self.task_index = task_index
+        self.log_prob = log_prob
+        self.step = step
+        self.own_mask = own_mask
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TrajectoryBatch:
         """The same batch on another device."""
-        tensors = {f.name: getattr(self, f.name) for f in fields(self)}
         moved: dict[str, Any] = {
             name: None if tensor is None else tensor.to(device, non_blocking=non_blocking)
-            for name, tensor in tensors.items()
+            for name, tensor in vars(self).items()
         }
         return TrajectoryBatch(**moved)
 

@@ -69,3 +69,32 @@ def test_two_spellings_of_one_target_say_the_same() -> None:
     inside = RelativeTrajectoryBalance(prior_weight=1.0).log_target_ratio(log_prob, score + reference, inputs)
     plain = TrajectoryBalance().log_target_ratio(log_prob, score + reference, inputs)
     assert beside.tolist() == inside.tolist() == plain.tolist() == [-3.0, 15.0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_autocast_does_not_reach_the_mathematics(name: str) -> None:
+    objective, target = CASES[name]
+    log_reward = multimodal_log_reward(TabularPolicy(1, LENGTH).programs, 2)
+    log_prob, reward, prompt, inputs = programs(target(log_reward), log_reward)
+    inputs = {key: value.detach() for key, value in inputs.items()}
+    log_z = torch.tensor([3.0, 5.0])[prompt]
+
+    def gradients(rounded: bool) -> list[torch.Tensor]:
+        tokens = inputs["token_log_probs"].float().requires_grad_()
+        flow = inputs["log_flow"].float().requires_grad_()
+        narrow = {key: v.float() if v.is_floating_point() else v for key, v in inputs.items()}
+        narrow |= {"token_log_probs": tokens, "log_flow": flow}
+        whole = tokens.masked_fill(~inputs["mask"], 0.0).sum(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=rounded):
+            output = objective(whole, reward.float(), log_z, **narrow)
+        output.loss.backward()
+        return [output.loss.detach(), *(x.grad for x in (tokens, flow) if x.grad is not None)]
+
+    torch.testing.assert_close(gradients(rounded=True), gradients(rounded=False), rtol=1e-6, atol=1e-7)
+
+
+def test_numbers_in_half_precision_are_summed_in_float32() -> None:
+    log_prob = torch.tensor([-1.0, -2.0], dtype=torch.bfloat16)
+    output = TrajectoryBalance()(log_prob, torch.tensor([300.25, 300.75]), torch.tensor([301.0, 303.0]))
+    assert output.residual.tolist() == [-0.25, 0.25]
+    assert output.loss.dtype == torch.float32
