@@ -75,7 +75,7 @@ def test_two_spellings_of_one_target_say_the_same() -> None:
 def test_autocast_does_not_reach_the_mathematics(name: str) -> None:
     objective, target = CASES[name]
     log_reward = multimodal_log_reward(TabularPolicy(1, LENGTH).programs, 2)
-    log_prob, reward, prompt, inputs = programs(target(log_reward), log_reward)
+    _, reward, prompt, inputs = programs(target(log_reward), log_reward)
     inputs = {key: value.detach() for key, value in inputs.items()}
     log_z = torch.tensor([3.0, 5.0])[prompt]
 
