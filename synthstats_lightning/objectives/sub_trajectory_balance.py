@@ -7,7 +7,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.objectives.base import LossOutput, Objective, ObjectiveInputs, loss_output
-from synthstats_lightning.objectives.fused_sub_trajectory_balance import square_sub_trajectory_balance
 from synthstats_lightning.objectives.regression import SQUARE, Regression
 from synthstats_lightning.objectives.trajectory_balance import trajectory_balance_loss
 from synthstats_lightning.objectives.windows import Weighting, window_loss
@@ -74,10 +73,7 @@ def sub_trajectory_balance_loss(
     Returns:
         The scalar loss in nats² and the whole trajectory's residual in nats, `[batch]`.
     """
-    if regression.kind == "square" and weighting != "length":
-        return square_sub_trajectory_balance(
-            token_log_probs, mask, log_flow, log_reward, log_z, decay, weighting
-        )
+    # a compiled recursion in place of the transform would save 0.9 ms of a step of a second: 0.1 %
     potential = flow_potentials(token_log_probs, mask, log_flow, log_reward, log_z)
     length = mask.sum(1)
     loss = window_loss(potential, length, decay, weighting, regression)

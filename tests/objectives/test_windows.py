@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from synthstats_lightning.objectives import fused_sub_trajectory_balance
-from synthstats_lightning.objectives.fused_sub_trajectory_balance import (
-    _by_filters,
-    square_sub_trajectory_balance,
-)
 from synthstats_lightning.objectives.regression import Regression
-from synthstats_lightning.objectives.sub_trajectory_balance import flow_potentials
+from synthstats_lightning.objectives.sub_trajectory_balance import sub_trajectory_balance_loss
 from synthstats_lightning.objectives.windows import keep_states, window_loss, window_weights
 
 LENGTHS = torch.tensor([5, 1, 8, 0, 3])
@@ -102,45 +97,11 @@ def test_kept_states_come_first_in_order():
     assert transitions.tolist() == [2, 0, 0]
 
 
-@pytest.fixture(params=["kernel", "filters"])
-def form(request, monkeypatch):
-    """Both forms of the closed form: a CPU's and other devices'."""
-    if request.param == "filters":
-        monkeypatch.setattr(fused_sub_trajectory_balance, "_by_kernel", _by_filters)
-
-
-@pytest.mark.usefixtures("form")
-@pytest.mark.parametrize("weighting", ["within", "batch"])
-@pytest.mark.parametrize(("time", "decay"), [(8, 0.7), (31, 1.0), (32, 0.9), (100, 0.5)])
-def test_closed_form_of_the_square_equals_the_windows(weighting, time, decay):
-    generator = torch.Generator().manual_seed(2)
-    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
-    lengths = torch.tensor([time, 1, max(2, time // 3), time - 1, 0])
-    mask = torch.arange(time) < lengths[:, None]
-    inputs = [draw(5, time), draw(5, time), draw(5), draw(5)]
-    results = []
-    for fused in (True, False):
-        tokens, flow, log_reward, log_z = (value.clone().requires_grad_() for value in inputs)
-        if fused:
-            loss, residual = square_sub_trajectory_balance(
-                tokens, mask, flow, log_reward, log_z, decay, weighting
-            )
-            assert torch.allclose(residual, log_z + (tokens * mask).sum(1) - log_reward)
-        else:
-            potential = flow_potentials(tokens, mask, flow, log_reward, log_z)
-            loss = window_loss(potential, lengths, decay, weighting)
-        (3 * loss).backward()
-        results.append([loss.detach(), tokens.grad, flow.grad, log_reward.grad, log_z.grad])
-    for ours, theirs in zip(*results, strict=True):
-        assert torch.allclose(ours, theirs, atol=1e-12)
-
-
-@pytest.mark.usefixtures("form")
-def test_closed_form_ignores_what_is_masked():
+def test_sub_trajectory_balance_ignores_what_is_masked():
     mask = torch.tensor([[True, True, False]])
     tokens = torch.tensor([[-1.0, -2.0, torch.nan]], requires_grad=True)
     flow = torch.tensor([[torch.nan, 3.0, torch.nan]], requires_grad=True)
-    loss, _ = square_sub_trajectory_balance(
+    loss, _ = sub_trajectory_balance_loss(
         tokens, mask, flow, torch.tensor([1.0]), torch.tensor([2.0]), 1.0, "within"
     )
     loss.backward()
@@ -150,7 +111,7 @@ def test_closed_form_ignores_what_is_masked():
     assert flow.grad[0].tolist()[::2] == [0.0, 0.0]
 
 
-def test_closed_form_loses_no_digits_in_float32():
+def test_sub_trajectory_balance_loses_no_digits_in_float32():
     generator = torch.Generator().manual_seed(3)
     lengths = torch.tensor([2000, 700])
     mask = torch.arange(2000) < lengths[:, None]
@@ -159,20 +120,9 @@ def test_closed_form_loses_no_digits_in_float32():
     slopes = []
     for dtype in (torch.float32, torch.float64):
         tokens, flow, log_reward, log_z = (x.to(dtype, copy=True).requires_grad_() for x in single)
-        loss, _ = square_sub_trajectory_balance(tokens, mask, flow, log_reward, log_z, 1.0, "within")
+        loss, _ = sub_trajectory_balance_loss(tokens, mask, flow, log_reward, log_z, 1.0, "within")
         loss.backward()
         slopes.append([loss.detach(), tokens.grad, flow.grad, log_reward.grad, log_z.grad])
     for ours, exact in zip(*slopes, strict=True):
         assert ours.dtype == torch.float32
         assert (ours - exact).abs().max() <= 1e-6 * exact.abs().max()
-
-
-def test_second_derivatives_of_the_closed_form_are_refused():
-    tokens = torch.randn(1, 4, requires_grad=True)
-    values = torch.zeros(1)
-    loss, _ = square_sub_trajectory_balance(
-        tokens, torch.ones(1, 4, dtype=torch.bool), torch.zeros(1, 4), values, values, 0.9, "within"
-    )
-    (slope,) = torch.autograd.grad(loss.square(), tokens, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        slope.sum().backward()
