@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_info
@@ -27,28 +27,17 @@ class ReplayDataModule(LightningDataModule):
     Args:
         tasks: Names of bundled tasks, tasks, or collections of them such as `SimulatedTasks` (in YAML by
             `class_path`).
-        batch_size: Trajectories a training batch, per process.
-        steps_per_epoch: Training batches an epoch.
+        batch_size: Trajectories in a training batch of one process.
+        steps_per_epoch: Training batches in an epoch.
         eval_programs: Fresh programs per task in validation, test and prediction.
         eval_batch_size: Fresh programs per task in one evaluation batch.
-        capacity: Distinct programs that the buffer keeps.
-        recent: Length of the queue of recent samples, in programs.
-        replay_fraction: Share of a training batch drawn by reward priority, from 0 to 1.
-        priority: Exponent α of the rank-based priority; 0 draws uniformly.
-        structure_fraction: Share of a training batch drawn by balanced structures: each as often as any
-            other.
-        uniform_fraction: Share of a training batch drawn uniformly from all stored programs.
-        capacity_per_task: Distinct programs kept of one task; `None` is no limit of its own.
-        deduplicate: Of texts of one canonical form keep all (`"text"`) or the best (`"program"`).
-        min_edit_distance: Of programs nearer than this share of their tokens keep the best; 0 keeps all.
-        multiplicity: Whether rewards belong to texts (`"text"`) or are shared by the stored texts of a
-            program (`"program"`); see `ReplayBuffer` for what follows from either.
         demonstrations: Path of JSON lines with `task` and `source`, which `ProgramScoring` scores and pins in
             the buffer before training; the `programs.jsonl` of an earlier run will do.
         task_weights: Name of a task, or of the environment of several, to how often each is sampled and
             replayed relative to a task that is not named; all alike by default.
         seed: Seeds the stream that draws training batches, together with the rank; by default that of
             `seed_everything`.
+        **buffer: The arguments of `ReplayBuffer`.
 
     Raises:
         ValueError: If no task is given, two have the same name, a name is unknown or a number is out of
@@ -63,19 +52,10 @@ class ReplayDataModule(LightningDataModule):
         steps_per_epoch: int = 100,
         eval_programs: int = 128,
         eval_batch_size: int = 128,
-        capacity: int = 20_000,
-        recent: int = 512,
-        replay_fraction: float = 0.5,
-        priority: float = 0.5,
-        structure_fraction: float = 0.0,
-        uniform_fraction: float = 0.0,
-        capacity_per_task: int | None = None,
-        deduplicate: Literal["text", "program"] = "text",
-        min_edit_distance: float = 0.0,
-        multiplicity: Literal["text", "program"] = "text",
         demonstrations: str | None = None,
         task_weights: dict[str, float] | None = None,
         seed: int | None = None,
+        **buffer: Any,
     ) -> None:
         super().__init__()
         for name, value in {
@@ -105,18 +85,7 @@ class ReplayDataModule(LightningDataModule):
         self.demonstrations = (
             [] if demonstrations is None else read_demonstrations(demonstrations, self.task_names)
         )
-        self.buffer = ReplayBuffer(
-            capacity,
-            recent,
-            replay_fraction,
-            priority,
-            structure_fraction,
-            uniform_fraction,
-            capacity_per_task,
-            deduplicate,
-            min_edit_distance,
-            multiplicity,
-        )
+        self.buffer = ReplayBuffer(**buffer)
         self.sampling_weights = None if task_weights is None else self._weights(task_weights)
         if self.sampling_weights is not None:
             self.buffer.weigh_tasks(dict(enumerate(self.sampling_weights)))

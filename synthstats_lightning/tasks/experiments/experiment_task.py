@@ -191,15 +191,11 @@ class ExperimentTasks(TaskCollection):
     in its first turn: trajectory balance then finds the compromise of least squared residual.
 
     Args:
-        simulator: See `ExperimentTask`.
-        instances: How many.
+        simulator: The environment; see `ExperimentTask`.
+        instances: How many instances there are.
         first_seed: Seed of the first instance; they are called `NAME/SEED`.
-        experiments: See `ExperimentTask`.
-        turns: See `ExperimentTask`.
-        evaluation_points: See `ExperimentTask`.
-        thoughts: See `ExperimentTask`.
-        domain_knowledge: See `ExperimentTask`.
         name: What stands before the slash; the simulator's name by default.
+        **settings: The other arguments of `ExperimentTask`.
 
     Raises:
         ValueError: If `instances` is below 1, or see `ExperimentTask`.
@@ -210,20 +206,15 @@ class ExperimentTasks(TaskCollection):
         simulator: str | Simulator,
         instances: int = 4,
         first_seed: int = 0,
-        experiments: int = 5,
-        turns: int | None = None,
-        evaluation_points: int = 10,
-        thoughts: Thoughts = "none",
-        domain_knowledge: bool = True,
         name: str | None = None,
+        **settings: Any,
     ) -> None:
         if instances < 1:
             raise ValueError(f"instances must be at least 1, got {instances}")
         stem = name or make_simulator(simulator).name
-        settings = (experiments, turns, evaluation_points, thoughts, domain_knowledge)
         super().__init__(
             [
-                ExperimentTask(simulator, seed, *settings, name=f"{stem}/{seed}")
+                ExperimentTask(simulator, seed=seed, name=f"{stem}/{seed}", **settings)
                 for seed in range(first_seed, first_seed + instances)
             ]
         )
