@@ -9,7 +9,7 @@ from pathlib import Path
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 
-from synthstats_lightning.callbacks.posterior_report import TABLE_WIDTH, run_folder
+from synthstats_lightning.callbacks.run_parts import run_folder
 from synthstats_lightning.callbacks.scoring_of_run import scoring_callback
 from synthstats_lightning.evaluation.entrants import PolicyWriter
 from synthstats_lightning.evaluation.measurement import FIGURES, Measurement, Table, summarise
@@ -18,6 +18,7 @@ from synthstats_lightning.evaluation.report import environment_table, notes
 from synthstats_lightning.evaluation.settings import EvaluationSettings
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.reports.closing import TABLE_WIDTH
 from synthstats_lightning.tasks import SimulatedTask
 from synthstats_lightning.tasks.simulated import make_simulator
 from synthstats_lightning.tasks.simulators import Simulator

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from synthstats_lightning.callbacks.posterior_report import run_folder
+from synthstats_lightning.callbacks.run_parts import run_folder
 from synthstats_lightning.policy import SampledPrograms
 
 

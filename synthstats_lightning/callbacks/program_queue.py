@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Literal, NamedTuple
 
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
@@ -99,6 +99,26 @@ class ProgramQueue:
         while self._finished:
             yield self._finished[0]
             self._finished.popleft()
+
+    def wait_for_one(self, seconds: float) -> float:
+        """Waits until one more program has a score; not at all where none is waited for.
+
+        Args:
+            seconds: At most.
+
+        Returns:
+            What it waited, in seconds.
+        """
+        started = time.perf_counter()
+        if self._items and not self._finished:
+            wait([program.score for program in self._items], seconds, FIRST_COMPLETED)
+        waited = time.perf_counter() - started
+        self.waiting_seconds += waited
+        return waited
+
+    def scored(self) -> Iterator[PendingProgram]:
+        """The programs that have a score now; all stay in the queue."""
+        yield from (program for program in (*self._finished, *self._items) if program.has_score)
 
     def is_stale(self, program: PendingProgram, step: int) -> bool:
         """Whether a program is older than the age limit; counts those that are.

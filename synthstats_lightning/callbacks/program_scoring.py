@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.callbacks.agreement import check_agreement
@@ -18,21 +19,30 @@ from synthstats_lightning.callbacks.allocation import allocate
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
 from synthstats_lightning.callbacks.prefixes import draw_prefixes
+from synthstats_lightning.callbacks.program_evaluation import ProgramEvaluation
 from synthstats_lightning.callbacks.program_queue import ProgramQueue, Stale
-from synthstats_lightning.callbacks.run_parts import gflownet_module, required_buffer, run_buffer, run_tasks
+from synthstats_lightning.callbacks.replay_ratio import ReplayRatio
+from synthstats_lightning.callbacks.run_parts import (
+    gflownet_module,
+    required_buffer,
+    run_buffer,
+    run_folder,
+    run_tasks,
+)
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.window import Window, window_metrics
 from synthstats_lightning.confinement import Level, check_level
-from synthstats_lightning.module import PROGRAMS, GFlowNetModule
-from synthstats_lightning.policy import SampledPrograms, SamplingSettings, annealed
+from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy import SamplingSettings, annealed
 from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Demonstration, ReplayBuffer
+from synthstats_lightning.reports.journal import RecordJournal
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
-from synthstats_lightning.reports.shares import evaluation_metrics, merged_records
 from synthstats_lightning.runtime.cores import own_cores, scoring_workers
 from synthstats_lightning.runtime.distributed import gather_objects, own_share, rank_and_size
+from synthstats_lightning.runtime.interrupts import interruptible
 from synthstats_lightning.runtime.random_state import random_state, set_random_state
 from synthstats_lightning.runtime.rank_watch import RankWatch
 from synthstats_lightning.runtime.streams import Stream
@@ -51,11 +61,12 @@ ON_THE_BAR = {
 """Metrics that the progress bar shows, and their names there."""
 
 
-class ProgramScoring(Callback):
+class ProgramScoring(ProgramEvaluation):
     """Samples programs from the policy, scores them in worker processes and adds them to the replay buffer.
 
-    By default training never waits for scores: whatever is finished after a training step joins the buffer.
-    With `synchronous` a round's programs are scored before the next step: runs are exactly repeatable.
+    By default training runs beside scoring: whatever is finished after a training step joins the buffer, and
+    training waits only where it is ahead of the scores by more than `max_replay_ratio` allows. With
+    `synchronous` a round's programs are scored before the next step: runs are exactly repeatable.
 
     Args:
         reward: From a score to what the objective sees.
@@ -93,6 +104,11 @@ class ProgramScoring(Callback):
             `num_workers` has no effect then.
         max_records: Distinct programs whose scores are kept for `programs.jsonl`, and so that they are not
             computed again; beyond it the worst go.
+        max_replay_ratio: Trajectories that training may take per scored program, on each process and since
+            the run began. Where scoring falls behind it, training waits for scores, so that what is learned
+            depends on how many programs were scored and not on what else the machine was doing; where no
+            program is on its way, a round is sampled out of turn. By default a quarter more than
+            `batch_size`, `programs_per_step` and `every_n_steps` come to; `.inf` never waits.
 
     Raises:
         ValueError: If a number is out of range.
@@ -125,6 +141,7 @@ class ProgramScoring(Callback):
         stale: Stale = "store",
         drain_seconds: float = 300.0,
         max_records: int = 50_000,
+        max_replay_ratio: float | None = None,
     ) -> None:
         for name, value in {
             "programs_per_step": programs_per_step,
@@ -142,6 +159,7 @@ class ProgramScoring(Callback):
             raise ValueError(
                 f"prefix_resampling_fraction must be from 0 to 1, got {prefix_resampling_fraction}"
             )
+        super().__init__()
         self.reward = reward or Reward()
         self.reward_schedule = reward_schedule or RewardSchedule()
         self.reward_schedule.at(self.reward, 0)  # what it cannot start from is an error here
@@ -161,20 +179,26 @@ class ProgramScoring(Callback):
         self.executor = executor
         self.exchange = BufferExchange(exchange_every_n_steps)
         self.max_records = max_records
-        self.records = ProgramRecords(capacity=max_records)
+        self.journal = RecordJournal(ProgramRecords(capacity=max_records))
         self.failures: Counter[FailureCategory] = Counter()
         self._given_buffer = buffer
         self._given_tasks = tasks
         self._scorer: SampleScorer | None = None
         self.queue = ProgramQueue(max_in_flight, max_age, stale)
+        self.replay = ReplayRatio(max_replay_ratio)
         self._random_state: dict[str, Any] | None = None
         self._present = self.reward
         self._sharing: ReplayBuffer | None = None
         self._stream = 0
-        self._evaluated: dict[int, list[ProgramRecord]] = {}
         self._window = Window()
         self._watch: RankWatch | None = None
         self._interrupted = False
+        self._ended = False
+
+    @property
+    def records(self) -> ProgramRecords:
+        """The training samples of this rank, and at the end of the run, on the first rank, of all."""
+        return self.journal.records
 
     @property
     def scorer(self) -> SampleScorer:
@@ -218,11 +242,17 @@ class ProgramScoring(Callback):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends the workers."""
+        self.journal.close()
         self.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Ends the workers, and tells the other ranks, which end too."""
+        """Writes what has a score by then, ends the workers and tells the other ranks, which end too."""
         self._interrupted = True
+        try:
+            with interruptible("what the run has not taken up of its last scores"):
+                self.keep_unfinished()
+        except OSError as error:
+            print(f"error: the last programs may be missing in the run's folder: {error}", file=sys.stderr)
         self.close(exception)
 
     def close(self, error: BaseException | None = None) -> None:
@@ -246,6 +276,10 @@ class ProgramScoring(Callback):
         buffer = self.buffer(trainer)
         for index, prompt in enumerate(self.scorer.prompts):
             buffer.register_prompt(index, module.loaded_policy.encode_prompt(*prompt))
+        self._ended = False
+        folder = run_folder(trainer)
+        if not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            self.journal.start(folder, *rank_and_size(), resumed=trainer.global_step > 0)
         for record in self.records:
             self.scorer.remember(record)
         self.queue.resubmit(self.scorer)
@@ -255,7 +289,7 @@ class ProgramScoring(Callback):
         for record in add_demonstrations(
             given, self.scorer, module, buffer, self._present, trainer.global_step
         ):
-            self.records.add(record)
+            self.journal.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
         resumed = trainer.global_step > 0 and len(buffer) > 0
         if missing > 0 and not resumed:
@@ -270,27 +304,35 @@ class ProgramScoring(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Takes finished scores into the buffer and samples the next programs."""
+        """Takes finished scores into the buffer, samples the next programs and waits where it must."""
         module = gflownet_module(pl_module)
         self._update_rewards(trainer)
         self._harvest(trainer)
         if trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
             self._harvest(trainer, seconds=None if self.synchronous else 0.0)
+        self.replay.train(len(batch))
+        self._wait_for_scores(trainer, module)
         self.exchange.step(self.buffer(trainer), trainer.global_step)
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             self._log_window(module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Waits for the programs that are still being scored, so that none is lost."""
-        if not trainer.interrupted:
+        if not trainer.interrupted and not self._ended:
+            self._ended = True
             self._harvest(trainer, seconds=self.drain_seconds)
             if len(self.queue):
                 rank_zero_warn(
                     f"{len(self.queue)} programs still had no score {self.drain_seconds:g} seconds after the"
                     " last training step"
                 )
+        self.sync()
         self._present = self.reward
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Brings the programs of all ranks into the file, and the records, of the first one."""
+        self.journal.gather()
 
     def record(self, program: PendingProgram) -> ProgramRecord:
         """Waits for a program's score and rewards it as the objective would at present.
@@ -343,7 +385,10 @@ class ProgramScoring(Callback):
                 programs += self.scorer.resample_suffixes(trainer, module, prefixes, settings, stream)
                 num_samples -= resampled
         if num_samples:
-            numbers = self._numbers(trainer, module, num_samples)
+            stream = Stream.ALLOCATION.at(self._stream)
+            generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
+            weights = getattr(getattr(trainer, "datamodule", None), "sampling_weights", None)
+            numbers = num_samples if weights is None else allocate(num_samples * tasks, weights, generator)
             programs += self.scorer.sample(
                 trainer, module, numbers, settings, Stream.TRAINING.at(self._stream)
             )
@@ -351,19 +396,26 @@ class ProgramScoring(Callback):
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
 
-    def _numbers(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> int | list[int]:
-        """Programs of this round for each task: the same for all, or by the data module's weights."""
-        weights: list[float] | None = getattr(getattr(trainer, "datamodule", None), "sampling_weights", None)
-        if weights is None:
-            return num_samples
-        stream = Stream.ALLOCATION.at(self._stream)
-        generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
-        return allocate(num_samples * len(weights), weights, generator)
-
     def _training_settings(self, final: SamplingSettings, step: int) -> SamplingSettings:
         if self.sampling is None or not self.anneal_steps:
             return self.sampling or final
         return annealed(self.sampling, final.temperature, step / self.anneal_steps)
+
+    def _wait_for_scores(self, trainer: Trainer, module: GFlowNetModule) -> None:
+        """Where the next batch would break the bound on the replay ratio, waits until it does not.
+
+        Every rank looks at its own counts and is in no collective meanwhile: the others meet it in the next.
+        """
+        if 0 <= trainer.max_steps <= trainer.global_step:
+            return  # there is no next batch
+        per_round = self.programs_per_step * len(self.scorer.tasks)
+        per_batch = per_round / (self.every_n_steps * trainer.accumulate_grad_batches)
+        while self.replay.ahead(per_batch):
+            if not len(self.queue):
+                self._sample_round(trainer, module, self.programs_per_step)
+            if message := self.replay.waited(self.queue.wait_for_one(1.0), per_batch):
+                rank_zero_info(message)
+            self._harvest(trainer)
 
     def _harvest(self, trainer: Trainer, seconds: float | None = 0.0) -> None:
         buffer, step = self.buffer(trainer), trainer.global_step
@@ -378,6 +430,7 @@ class ProgramScoring(Callback):
             else:
                 buffer.add(trajectory)
             self.keep(program, record)
+            self.replay.scored += 1
             self._window.records.append(record)
             if record.score.failure is not None:
                 self.failures[record.score.failure] += 1
@@ -385,13 +438,33 @@ class ProgramScoring(Callback):
 
     def keep(self, program: PendingProgram, record: ProgramRecord) -> None:
         """Takes a scored training sample into the run's records."""
-        self.records.add(record)
+        self.journal.add(record)
+
+    def keep_unfinished(self) -> None:
+        """When the run ends before its time: writes the programs in the queue that have a score by then."""
+        self.journal.close(self.scorer.record(program) for program in self.queue.scored())
+
+    def note(self, program: PendingProgram) -> None:
+        """Writes a scored program that is no training sample to the run's file, and remembers it later.
+
+        Args:
+            program: It has a score.
+        """
+        task = self.scorer.tasks[program.task_index].name
+        if not self.journal.holds(task, program.source):
+            self.journal.note(self.scorer.record(program))
+
+    def sync(self) -> None:
+        """Waits until every program that has left the queue is on the disk."""
+        self.journal.sync()
 
     def _log_window(self, module: GFlowNetModule) -> None:
+        self.sync()  # before any score is logged
         window, self._window = self._window, Window()
         failures = {str(category): count for category, count in self.failures.items()}
         sums = window.sums(len(self.queue), self.scorer.pool.worker_restarts, failures)
-        sums = sums._replace(queue=self.queue.sums())
+        trained, scored = self.replay.state()
+        sums = sums._replace(queue=self.queue.sums(), trained=trained, scored=scored)
         for name, value in window_metrics(gather_objects(sums)).items():
             module.log(name, value)
             if name in ON_THE_BAR:
@@ -399,66 +472,6 @@ class ProgramScoring(Callback):
         for name, way in asdict(self.reward_schedule).items():
             if way is not None:
                 module.log(f"reward/{name}", getattr(self._present, name))
-
-    # --- evaluation
-
-    def evaluate(
-        self, trainer: Trainer, module: GFlowNetModule, num_samples: int, stream: int
-    ) -> dict[int, list[ProgramRecord]]:
-        """Samples fresh programs at the module's own sampling settings and scores them.
-
-        Args:
-            trainer: For its precision.
-            module: Whose policy is evaluated.
-            num_samples: Programs a task.
-            stream: Number of the random stream.
-
-        Returns:
-            Task index to one record a sample.
-        """
-        return self._by_task(self.scorer.sample(trainer, module, num_samples, module.sampling, stream))
-
-    def _by_task(self, programs: list[PendingProgram]) -> dict[int, list[ProgramRecord]]:
-        rows: dict[int, list[ProgramRecord]] = {}
-        for program in programs:
-            rows.setdefault(program.task_index, []).append(self.record(program))
-        return rows
-
-    def _collect(self, outputs: SampledPrograms) -> None:
-        for index, records in self._by_task(self.scorer.submit(outputs)).items():
-            self._evaluated.setdefault(index, []).extend(records)
-
-    def _log_evaluation(self, pl_module: LightningModule, stage: str) -> None:
-        module = gflownet_module(pl_module)
-        evaluated, self._evaluated = merged_records(gather_objects(self._evaluated)), {}
-        for index, records in sorted(evaluated.items()):
-            suffix = f"/{self.scorer.tasks[index].name}" if len(self.scorer.tasks) > 1 else ""
-            metrics = evaluation_metrics(records, module.learned_log_z(index), module.objective)
-            named = {f"{stage}/{name}{suffix}": value for name, value in metrics.items()}
-            module.log_dict(named, sync_dist=True, batch_size=1)
-            failures = Counter(record.score.failure for record in records if record.score.failure is not None)
-            for category, count in failures.items():
-                rank_zero_info(f"{stage}{suffix}: {count} of {len(records)} programs failed: {category}")
-
-    def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *batch: Any, **more: Any
-    ) -> None:
-        """Scores a batch of fresh programs."""
-        self._collect(outputs[PROGRAMS])
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Logs `val/...`."""
-        self._log_evaluation(pl_module, "val")
-
-    def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *batch: Any, **more: Any
-    ) -> None:
-        """Scores a batch of fresh programs."""
-        self._collect(outputs[PROGRAMS])
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Logs `test/...`."""
-        self._log_evaluation(pl_module, "test")
 
     # --- state
 
@@ -470,6 +483,7 @@ class ProgramScoring(Callback):
             "failures": {str(category): count for category, count in self.failures.items()},
             "in_flight": self.queue.state(),
             "exchanged": self.exchange.state(),
+            "replay": self.replay.state(),
             "random_state": random_state(),
             "skipped_rounds": self.queue.skipped_rounds,
             "stale_programs": self.queue.stale_programs,
@@ -486,7 +500,7 @@ class ProgramScoring(Callback):
         self._stream = own["stream"] if own else max(item["stream"] for item in ranks)
         # with other processes than before, the first one keeps the run's records and counts
         kept = [own] if own else ranks if rank == 0 else []
-        self.records = ProgramRecords(capacity=self.records.capacity)
+        self.journal = RecordJournal(ProgramRecords(capacity=self.max_records))
         self.failures = Counter()
         self.queue.skipped_rounds = self.queue.stale_programs = 0
         for item in kept:
@@ -497,4 +511,5 @@ class ProgramScoring(Callback):
             self.queue.stale_programs += item.get("stale_programs", 0)
         self.queue.restore(own_share([item["in_flight"] for item in ranks]))
         self._random_state = ranks[rank % len(ranks)].get("random_state")
+        self.replay.restore([item["replay"] for item in ranks])
         self.exchange.restore([item["exchanged"] for item in ranks])

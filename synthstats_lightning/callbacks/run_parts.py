@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
@@ -10,6 +11,15 @@ from lightning.pytorch import LightningModule, Trainer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.replay import ReplayBuffer
 from synthstats_lightning.tasks import Task
+
+
+def run_folder(trainer: Trainer) -> Path:
+    """The folder of this run: its logger's, or the trainer's root folder; every rank must ask at once.
+
+    Args:
+        trainer: Of the run.
+    """
+    return Path(trainer.log_dir or trainer.default_root_dir)
 
 
 def gflownet_module(pl_module: LightningModule) -> GFlowNetModule:

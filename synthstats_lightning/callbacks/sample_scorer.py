@@ -48,6 +48,11 @@ class PendingProgram(NamedTuple):
     episode: Any = None
 
     @property
+    def has_score(self) -> bool:
+        """Whether its score is there; not if it was withdrawn, or came to an error."""
+        return self.score.done() and not self.score.cancelled() and self.score.exception() is None
+
+    @property
     def num_tokens(self) -> int:
         """Tokens that the policy wrote."""
         return sum(self.runs[::2]) if self.runs else len(self.program_ids)

@@ -42,6 +42,8 @@ class WindowSums(NamedTuple):
         failures: Category to number of programs since the run began.
         tasks: What each task adds, by name.
         queue: What the queue of programs in flight adds.
+        trained: Trajectories in batches since the run began.
+        scored: Programs with a score or a failure since the run began.
     """
 
     elapsed: float
@@ -57,6 +59,8 @@ class WindowSums(NamedTuple):
     failures: Mapping[str, int]
     tasks: Mapping[str, TaskSums]
     queue: QueueSums = QueueSums()
+    trained: int = 0
+    scored: int = 0
 
 
 class Window:
@@ -115,7 +119,8 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
 
     Returns:
         `perf/programs_per_second`, `perf/sampling_share`, `perf/in_flight`, `perf/worker_restarts`,
-        `failures/CATEGORY` and what `queue_metrics` says; with programs also `sample/valid_rate`,
+        `failures/CATEGORY`, `replay/ratio` (trajectories trained on per scored program, since the run began)
+        and what `queue_metrics` says; with programs also `sample/valid_rate`,
         `sample/log_reward` (nats) and `sample/literal_copies`; with an evidence also `sample/evidence` (nats)
         and `sample/structure_rate`; with programs of several tasks also `sample/valid_rate/TASK`,
         `sample/log_reward/TASK` (nats) and `sample/programs/TASK`.
@@ -133,6 +138,9 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
         "perf/worker_restarts": float(sum(rank.restarts for rank in ranks)),
     }
     metrics |= queue_metrics([rank.queue for rank in ranks], elapsed)
+    scored = sum(rank.scored for rank in ranks)
+    if scored:
+        metrics["replay/ratio"] = sum(rank.trained for rank in ranks) / scored
     metrics |= {f"failures/{category}": float(count) for category, count in failures.items()}
     if not programs:
         return metrics

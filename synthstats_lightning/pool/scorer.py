@@ -195,13 +195,22 @@ class ProgramScorer:
             if self._known.get(key) is None:
                 self._known.put(key, score)
 
-    def predict(self, source: str, task: Task, quantiles: list[float]) -> Float[np.ndarray, "quantiles rows"]:
+    def predict(
+        self, source: str, task: Task, quantiles: list[float], seconds: float | None = None
+    ) -> Float[np.ndarray, "quantiles rows"]:
         """Posterior predictive quantiles of a program's response at every row.
 
+        Args:
+            source: The program.
+            task: Its task.
+            quantiles: Each from 0 to 1.
+            seconds: How long to wait at most; `None` is as long as it takes.
+
         Raises:
+            TimeoutError: If they are not there in time.
             ProgramFailure: If the program does not build, or has no score.
         """
-        found: np.ndarray = self._ask("predict", source, task, quantiles=quantiles).result()
+        found: np.ndarray = self._ask("predict", source, task, quantiles=quantiles).result(seconds)
         return found
 
     def posterior(

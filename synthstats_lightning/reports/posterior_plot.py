@@ -22,12 +22,12 @@ class Band(NamedTuple):
     Attributes:
         label: The model in one line.
         share: Posterior share of its structure.
-        quantiles: Of the response at every row, in the order of `PREDICTIVE_QUANTILES`.
+        quantiles: Of the response at every row, in the order of `PREDICTIVE_QUANTILES`; `None` draws none.
     """
 
     label: str
     share: float
-    quantiles: Float[np.ndarray, "quantiles rows"]
+    quantiles: Float[np.ndarray, "quantiles rows"] | None
 
 
 def plot_posterior(task: Task, bands: list[Band], path: Path) -> None:
@@ -50,6 +50,8 @@ def plot_posterior(task: Task, bands: list[Band], path: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1))
     low = task.data[task.response]
     for number, band in enumerate(bands):
+        if band.quantiles is None:
+            continue
         color = f"C{number}"
         bottom, middle, top = band.quantiles[:, order]
         left.fill_between(values[order], bottom, top, color=color, alpha=0.15, linewidth=0)
@@ -57,8 +59,9 @@ def plot_posterior(task: Task, bands: list[Band], path: Path) -> None:
     left.plot(values, low, "o", color="black", markersize=4, label="data")
     left.set_xlabel(_axis_label(task, name))
     left.set_ylabel(_axis_label(task, task.response))
-    left.set_title(f"{task.name}: posterior predictive median and 90 % band")
-    left.legend(title="posterior share", frameon=False, fontsize=9)
+    drawn = any(band.quantiles is not None for band in bands)
+    left.set_title(f"{task.name}: {'posterior predictive median and 90 % band' if drawn else 'data'}")
+    left.legend(title="posterior share" if drawn else None, frameon=False, fontsize=9)
 
     labels = [_wrapped(band.label) for band in bands]
     positions = np.arange(len(bands))[::-1]

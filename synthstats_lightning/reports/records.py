@@ -34,8 +34,12 @@ class ProgramRecord:
     reference_log_prob: float
     count: int = 1
 
+    def to_json_line(self) -> str:
+        """One line of `programs.jsonl`, with its line break."""
+        return json.dumps(self.to_dict(), allow_nan=False) + "\n"
+
     def to_dict(self) -> dict[str, Any]:
-        """One line of `programs.jsonl`."""
+        """The fields of a line of `programs.jsonl`."""
         return {
             "task": self.task,
             "source": self.source,
@@ -78,14 +82,36 @@ class ProgramRecords:
     def __iter__(self) -> Iterator[ProgramRecord]:
         return iter(self._records.values())
 
-    def add(self, record: ProgramRecord) -> None:
-        """Adds a program, or counts it and takes its newest log-probability if it is known."""
+    def get(self, task: str, source: str) -> ProgramRecord | None:
+        """The record of a program, if there is one.
+
+        Args:
+            task: Name of its task.
+            source: The program.
+        """
+        return self._records.get((task, source))
+
+    def __contains__(self, record: ProgramRecord) -> bool:
+        return (record.task, record.source) in self._records
+
+    def add(self, record: ProgramRecord) -> bool:
+        """Adds a program, or counts it and takes its newest log-probability if it is known.
+
+        Returns:
+            Whether it was new.
+        """
         known = self._records.setdefault((record.task, record.source), record)
         if known is not record:
             known.count += record.count
             known.log_prob = record.log_prob
-        elif self.capacity is not None and len(self) > self.capacity:
+            return False
+        if self.capacity is not None and len(self) > self.capacity:
             self._forget(len(self) - self.capacity + self.capacity // 10)
+        return True
+
+    def clear(self) -> None:
+        """Forgets every program."""
+        self._records.clear()
 
     def _forget(self, number: int) -> None:
         worst = sorted(self._records.items(), key=lambda item: item[1].log_reward)[:number]
@@ -94,7 +120,7 @@ class ProgramRecords:
 
     def to_json_lines(self) -> str:
         """One JSON document a line, in the order in which programs were first seen."""
-        return "".join(json.dumps(record.to_dict(), allow_nan=False) + "\n" for record in self)
+        return "".join(record.to_json_line() for record in self)
 
     @classmethod
     def from_json_lines(cls, text: str) -> ProgramRecords:

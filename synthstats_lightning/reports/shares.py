@@ -51,13 +51,13 @@ def merged_records(ranks: Sequence[Mapping[int, list[ProgramRecord]]]) -> dict[i
 
 
 class StructureShare(NamedTuple):
-    """All sampled programs of one structure.
+    """All programs of one structure.
 
     Attributes:
         structure: Hash of the structure.
-        posterior_share: Self-normalised importance weight of its programs: the share that programs of this
-            structure have of the target distribution.
-        num_programs: Of this structure among the samples.
+        posterior_share: Self-normalised weight of its programs: of samples, the share that programs of this
+            structure have of the target distribution; of a run's records, their share of what was found.
+        num_programs: Of this structure among the samples, or among the distinct programs of the run.
         best: Its program of the highest evidence.
     """
 
@@ -78,7 +78,18 @@ def structure_shares(
     """
     if not records:
         return []
-    log_weight = log_target_ratios(records, objective)
+    return grouped_shares(records, log_target_ratios(records, objective))
+
+
+def grouped_shares(
+    records: Sequence[ProgramRecord], log_weight: Float[np.ndarray, " programs"]
+) -> list[StructureShare]:
+    """Groups weighted programs by structure, largest share first.
+
+    Args:
+        records: At least one; those that have no evidence keep their share, and are in no group.
+        log_weight: Of each, up to a common constant.
+    """
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     shares: dict[str, float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -77,6 +78,7 @@ class Watch(Callback):
 
 def fit(folder, executor, steps, watch, *more, **scoring):
     given = {"programs_per_step": 4, "warmup_programs": 8, "executor": executor, **scoring}
+    given.setdefault("max_replay_ratio", math.inf)
     trainer = Trainer(
         accelerator="cpu",
         max_steps=steps,

@@ -19,6 +19,7 @@ def test_process_and_its_session_yield() -> None:
     try:
         lower_priority(process.pid, 17)
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == 17
+        assert os.sched_getscheduler(process.pid) == os.SCHED_BATCH
         group = Path(f"/proc/{process.pid}/autogroup")
         if group.exists():
             assert group.read_text().split()[-1] == "17"

@@ -10,9 +10,8 @@ from lightning.pytorch import LightningModule, Trainer
 
 from synthstats_lightning.callbacks.episodes.episode_scorer import EpisodeScorer
 from synthstats_lightning.callbacks.episodes.transcript import TranscriptFiles, transcript
-from synthstats_lightning.callbacks.posterior_report import run_folder
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
-from synthstats_lightning.callbacks.run_parts import gflownet_module, run_tasks
+from synthstats_lightning.callbacks.run_parts import gflownet_module, run_folder, run_tasks
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.reports.records import ProgramRecord
@@ -97,6 +96,13 @@ class EpisodeScoring(ProgramScoring):
             self._files = TranscriptFiles(folder, trainer.global_rank)
         super().on_train_start(trainer, pl_module)
 
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Ends the workers."""
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+        super().teardown(trainer, pl_module, stage)
+
     def keep(self, program: PendingProgram, record: ProgramRecord) -> None:
         """Takes a scored episode into transcripts and metrics; `records` is of programs, and stays empty."""
         self._documents.append(transcript(program, record))
@@ -107,6 +113,19 @@ class EpisodeScoring(ProgramScoring):
         documents, self._documents = self._documents, []
         if self._files is not None:
             self._files.write(documents)
+
+    def keep_unfinished(self) -> None:
+        """When the run ends before its time: writes the episodes in the queue that have a score by then."""
+        scored = [transcript(program, self.scorer.record(program)) for program in self.queue.scored()]
+        documents, self._documents = self._documents, []
+        if self._files is not None:
+            self._files.write(documents + scored)
+            self._files.close()
+
+    def sync(self) -> None:
+        """Waits until every episode that has left the queue is on the disk."""
+        if self._files is not None:
+            self._files.sync()
 
     def _log_window(self, module: GFlowNetModule) -> None:
         super()._log_window(module)

@@ -9,6 +9,7 @@ from typing import Any
 
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.runtime.durable_files import GrowingFile
 from synthstats_lightning.tasks.experiments.episode import ExperimentEpisode
 
 
@@ -83,8 +84,8 @@ class TranscriptFiles:
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
         stem = "transcripts" if rank == 0 else f"transcripts-{rank}"
-        self.lines = folder / f"{stem}.jsonl"
-        self.text = folder / f"{stem}.txt"
+        self.lines = GrowingFile(folder / f"{stem}.jsonl")
+        self.text = GrowingFile(folder / f"{stem}.txt")
         self._number: int | None = None
 
     def write(self, documents: list[dict[str, Any]]) -> None:
@@ -95,12 +96,20 @@ class TranscriptFiles:
         """
         if not documents:
             return
-        self.lines.parent.mkdir(parents=True, exist_ok=True)
         if self._number is None:
-            known = self.lines.read_bytes().count(b"\n") if self.lines.exists() else 0
-            self._number = known
-        with self.lines.open("a", encoding="utf-8") as lines, self.text.open("a", encoding="utf-8") as text:
-            for document in documents:
-                self._number += 1
-                lines.write(json.dumps(document, allow_nan=False) + "\n")
-                text.write(readable(document, self._number) + "\n")
+            path = self.lines.path
+            self._number = path.read_bytes().count(b"\n") if path.exists() else 0
+        for document in documents:
+            self._number += 1
+            self.lines.append(json.dumps(document, allow_nan=False) + "\n")
+            self.text.append(readable(document, self._number) + "\n")
+
+    def sync(self) -> None:
+        """Waits until every episode is on the disk."""
+        self.lines.sync()
+        self.text.sync()
+
+    def close(self) -> None:
+        """Closes both files; `write` opens them again."""
+        self.lines.close()
+        self.text.close()
