@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
@@ -16,11 +16,11 @@ _DIGITS = 15
 """Hexadecimal digits of a hash that fit into 63 bits."""
 
 
-def effective_number(counts: Int[np.ndarray, " kinds"]) -> float:
+def effective_number(counts: Real[np.ndarray, " kinds"]) -> float:
     """How many equally common kinds would be as diverse: the exponential of the entropy of shares.
 
     Args:
-        counts: How often each kind was seen; 0 is the effective number of none.
+        counts: How often each kind was seen, or its weight; 0 is the effective number of none.
     """
     seen = counts[counts > 0]
     if not len(seen):

@@ -6,12 +6,16 @@ import math
 import signal
 import threading
 import time
+from concurrent.futures import Executor, Future
 
 import pytest
+from lightning.pytorch import Callback
 
 from synthstats_lightning import ProgramScoring
+from synthstats_lightning.callbacks.program_queue import ProgramQueue
 from synthstats_lightning.callbacks.replay_ratio import SLACK, ReplayRatio
-from tests.callbacks.test_asynchrony import SlowExecutor, Watch, fit, slow  # noqa: F401 - a fixture
+from tests.callbacks.test_asynchrony import Watch, fit, slow  # noqa: F401 - a fixture
+from tests.ranks.fakes import FakeExecutor
 
 
 def test_the_default_bound_is_that_of_the_schedule_and_a_quarter():
@@ -50,7 +54,7 @@ def test_the_user_is_told_once():
     assert "at most 3 trajectories per scored program (max_replay_ratio)" in told[2]
 
 
-@pytest.mark.parametrize("wrong", [0, -1.0, math.nan])
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan])
 def test_out_of_range(wrong):
     with pytest.raises(ValueError, match="max_replay_ratio must be a positive number"):
         ProgramScoring(max_replay_ratio=wrong)
@@ -60,22 +64,59 @@ def ratios(watch):
     return [row["replay/ratio"] for row in watch.rows]
 
 
-def test_slow_scoring_slows_training_and_not_what_it_learns_from(tmp_path, slow):  # noqa: F811
-    """One worker, a quarter of a second a program: training alone would be over before ten were scored."""
-    executor = SlowExecutor(0.25, workers=1)
-    watch = Watch(executor)
+class Gate(Executor):
+    """Holds answers back, and lets one go whenever training waits for scores."""
+
+    def __init__(self):
+        self.shut = False
+        self.held = []
+        self._answers = FakeExecutor()
+
+    def submit(self, fn, /, settings, call, *arguments):
+        answer = self._answers.submit(fn, settings, call, *arguments)
+        if not self.shut:
+            return answer
+        self.held.append((answer.result(), Future()))
+        return self.held[-1][1]
+
+    def let_go(self):
+        answer, future = self.held.pop(0)
+        future.set_result(answer)
+
+
+class Shut(Callback):
+    def __init__(self, gate):
+        self.gate = gate
+
+    def on_train_start(self, trainer, pl_module):
+        self.gate.shut = True
+
+
+@pytest.mark.parametrize("bound", [2.0, math.inf])
+def test_slow_scoring_slows_training_and_not_what_it_learns_from(tmp_path, monkeypatch, bound):
+    gate = Gate()
+    waits, watch = [], Watch(gate)
+    wait_for_one = ProgramQueue.wait_for_one
+
+    def wait(queue, seconds):
+        waits.append(seconds)
+        gate.let_go()
+        return wait_for_one(queue, seconds)
+
+    monkeypatch.setattr(ProgramQueue, "wait_for_one", wait)
     given = {"warmup_programs": 4, "programs_per_step": 8, "max_in_flight": 8, "drain_seconds": 0.0}
-    try:
-        with pytest.warns(UserWarning, match="programs still had no score 0 seconds"):
-            trainer = fit(tmp_path, executor, 8, watch, max_replay_ratio=2.0, **given)
-    finally:
-        executor.shutdown()
-    assert max(ratios(watch)) <= 2.0
-    scoring = trainer.callbacks[0]
-    assert scoring.replay.state() == (8 * 4, trainer.datamodule.buffer.added)
-    assert trainer.datamodule.buffer.added >= 16
-    waited = [row["perf/waiting_share"] for row in watch.rows]
-    assert max(waited) > 0.3, "and it says so"
+    with pytest.warns(UserWarning, match="programs still had no score 0 seconds"):
+        trainer = fit(tmp_path, gate, 8, watch, Shut(gate), max_replay_ratio=bound, **given)
+    scored = trainer.datamodule.buffer.added
+    assert trainer.callbacks[0].replay.state() == (8 * 4, scored)
+    if math.isinf(bound):
+        assert not waits
+        assert ratios(watch)[-1] > 2
+    else:
+        # the last step waits for no next one
+        assert scored >= 7 * 4 / 2 + 2
+        assert waits
+        assert max(ratios(watch)) <= 2.0
 
 
 def test_where_no_program_is_on_its_way_a_round_is_sampled(tmp_path, slow):  # noqa: F811
