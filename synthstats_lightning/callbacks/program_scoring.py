@@ -30,7 +30,7 @@ from synthstats_lightning.callbacks.run_parts import (
     run_tasks,
 )
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
-from synthstats_lightning.callbacks.window import Window, window_metrics
+from synthstats_lightning.callbacks.window import Window, log_metrics, window_metrics
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings, annealed
@@ -51,14 +51,6 @@ from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.schedule import RewardSchedule
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
-
-ON_THE_BAR = {
-    "perf/programs_per_second": "programs/s",
-    "sample/valid_rate": "valid",
-    "sample/log_reward": "reward",
-    "sample/evidence": "evidence",
-}
-"""Metrics that the progress bar shows, and their names there."""
 
 
 class ProgramScoring(ProgramEvaluation):
@@ -105,10 +97,9 @@ class ProgramScoring(ProgramEvaluation):
         max_records: Distinct programs whose scores are kept for `programs.jsonl`, and so that they are not
             computed again; beyond it the worst go.
         max_replay_ratio: Trajectories that training may take per scored program, on each process and since
-            the run began. Where scoring falls behind it, training waits for scores, so that what is learned
-            depends on how many programs were scored and not on what else the machine was doing; where no
-            program is on its way, a round is sampled out of turn. By default a quarter more than
-            `batch_size`, `programs_per_step` and `every_n_steps` come to; `.inf` never waits.
+            the run began. Where scoring falls behind, training waits, so that what is learned depends on how
+            many programs were scored and not on what else the machine did; with none on its way, a round is
+            sampled out of turn. By default a quarter more than the schedule comes to; `.inf` never waits.
 
     Raises:
         ValueError: If a number is out of range.
@@ -402,10 +393,7 @@ class ProgramScoring(ProgramEvaluation):
         return annealed(self.sampling, final.temperature, step / self.anneal_steps)
 
     def _wait_for_scores(self, trainer: Trainer, module: GFlowNetModule) -> None:
-        """Where the next batch would break the bound on the replay ratio, waits until it does not.
-
-        Every rank looks at its own counts and is in no collective meanwhile: the others meet it in the next.
-        """
+        """Waits until the next batch keeps the replay ratio; this rank goes by its own counts alone."""
         if 0 <= trainer.max_steps <= trainer.global_step:
             return  # there is no next batch
         per_round = self.programs_per_step * len(self.scorer.tasks)
@@ -465,10 +453,7 @@ class ProgramScoring(ProgramEvaluation):
         sums = window.sums(len(self.queue), self.scorer.pool.worker_restarts, failures)
         trained, scored = self.replay.state()
         sums = sums._replace(queue=self.queue.sums(), trained=trained, scored=scored)
-        for name, value in window_metrics(gather_objects(sums)).items():
-            module.log(name, value)
-            if name in ON_THE_BAR:
-                module.log(ON_THE_BAR[name], value, prog_bar=True, logger=False)
+        log_metrics(module, window_metrics(gather_objects(sums)))
         for name, way in asdict(self.reward_schedule).items():
             if way is not None:
                 module.log(f"reward/{name}", getattr(self._present, name))
@@ -495,8 +480,7 @@ class ProgramScoring(ProgramEvaluation):
         """Restores what `state_dict` saved, dealt anew where the number of processes has changed."""
         ranks = state_dict["ranks"]
         rank, size = rank_and_size()
-        same = len(ranks) == size
-        own = ranks[rank] if same else None
+        own = ranks[rank] if len(ranks) == size else None
         self._stream = own["stream"] if own else max(item["stream"] for item in ranks)
         # with other processes than before, the first one keeps the run's records and counts
         kept = [own] if own else ranks if rank == 0 else []

@@ -7,8 +7,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from lightning.pytorch import LightningModule
+
 from synthstats_lightning.callbacks.program_queue import QueueSums, queue_metrics
 from synthstats_lightning.reports.records import ProgramRecord
+
+ON_THE_BAR = {
+    "perf/programs_per_second": "programs/s",
+    "sample/valid_rate": "valid",
+    "sample/log_reward": "reward",
+    "sample/evidence": "evidence",
+}
+"""Metrics that the progress bar shows, and their names there."""
 
 
 class TaskSums(NamedTuple):
@@ -157,6 +167,19 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
             "sample/structure_rate": len(structures) / evidences,
         }
     return metrics | _task_metrics(ranks)
+
+
+def log_metrics(module: LightningModule, metrics: Mapping[str, float]) -> None:
+    """Logs metrics, some of them on the progress bar too.
+
+    Args:
+        module: Of the run.
+        metrics: By name; the same on all ranks.
+    """
+    for name, value in metrics.items():
+        module.log(name, value)
+        if name in ON_THE_BAR:
+            module.log(ON_THE_BAR[name], value, prog_bar=True, logger=False)
 
 
 def _task_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:

@@ -14,8 +14,8 @@ from lightning.pytorch import Callback
 from synthstats_lightning import ProgramScoring
 from synthstats_lightning.callbacks.program_queue import ProgramQueue
 from synthstats_lightning.callbacks.replay_ratio import SLACK, ReplayRatio
+from synthstats_lightning.testing.fakes import FakeExecutor
 from tests.callbacks.test_asynchrony import Watch, fit, slow  # noqa: F401 - a fixture
-from tests.ranks.fakes import FakeExecutor
 
 
 def test_the_default_bound_is_that_of_the_schedule_and_a_quarter():
