@@ -39,7 +39,7 @@ class PosteriorReport(Callback):
 
     What is not there by the deadline, or fails, is left out, and said. After Ctrl-C the report is of what is
     there by then, without a picture; without any fresh program it is of the programs of the run.
-    `reports.from_folder` makes it again from the run's folder.
+    `evaluation.run_report` makes it again from the run's folder.
 
     Args:
         num_programs: Fresh programs per task, shared among the processes of a run; with `None` there is

@@ -26,6 +26,7 @@ TRAINER_COMMANDS = {
 }
 """What Lightning's trainer does, and what is said of it."""
 OWN_COMMANDS = {
+    "report": "make the closing report of a run from its folder, also of one that was killed",
     "score": "score one program, or audit a program or a run's best",
     "sandbox": "attack the sandbox from inside, to prove that it holds on this machine",
     "configs": "list the configurations that come with the package, print one or copy it out",

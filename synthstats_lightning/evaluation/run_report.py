@@ -1,0 +1,220 @@
+"""A run's report made afterwards, with what its configuration and a checkpoint of it add to its records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from jsonargparse import ArgumentParser
+
+from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy import Environment
+from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.reports.closing import Predict
+from synthstats_lightning.reports.from_folder import from_folder
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.runtime.checkpoints import newest_checkpoint, usable_checkpoint
+from synthstats_lightning.runtime.streams import Stream
+from synthstats_lightning.sandbox import SandboxError, SandboxLimits
+from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.tasks import Task, TaskCollection, baseline_program, expand_tasks, task_prompt
+
+CONFIGURATION = "config.yaml"
+SECONDS_FOR_PROGRAMS = 0.8
+"""Share of the deadline after which no more fresh programs are waited for."""
+
+
+def report_run(
+    folder: str | Path,
+    num_programs: int = 0,
+    ckpt_path: str | Path | None = None,
+    *,
+    top: int = 10,
+    plotted: int = 4,
+    deadline: float = 120.0,
+) -> dict[str, dict[str, Any]]:
+    """Makes the closing report of a run from its folder; see `reports.from_folder` for what it says.
+
+    The run's `config.yaml` says what its data are, for the pictures, and how programs are scored; a
+    checkpoint has the learned log Z, and can be sampled from. What is not there, or does not work here, is
+    left out, and said.
+
+    Args:
+        folder: Of the run.
+        num_programs: Fresh programs per task, sampled from the checkpoint; with 0, by default, the report is
+            of the programs of the run.
+        ckpt_path: Checkpoint; by default the newest whole one in the folder.
+        top: Structures in each table.
+        plotted: Structures in each picture.
+        deadline: Seconds that fresh programs and pictures may take.
+
+    Returns:
+        What `report.json` holds: by task, its figures.
+
+    Raises:
+        FileNotFoundError: If the folder has no programs, or there is no such checkpoint.
+        ValueError: If a number is out of range, or fresh programs are wanted and there is no checkpoint.
+    """
+    folder, started = Path(folder), time.monotonic()
+    if num_programs < 0:
+        raise ValueError(f"num_programs must be at least 0, got {num_programs}")
+    for name, value in {"top": top, "plotted": plotted}.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if not deadline > 0:
+        raise ValueError(f"deadline must be a positive number of seconds, got {deadline}")
+    checkpoint = newest_checkpoint([folder]) if ckpt_path is None else usable_checkpoint(Path(ckpt_path))
+    if num_programs and checkpoint is None:
+        raise ValueError(f"num_programs must be 0 for {folder}, which holds no checkpoint to sample from")
+    run = RunSettings(folder)
+    fresh: dict[str, list[ProgramRecord]] = {}
+    objective = None
+    with run.scorer() as scorer:
+        predict: Predict | None = scorer.predict
+        try:
+            if run.tasks:
+                scorer.start()
+        except SandboxError as error:
+            if num_programs:
+                raise
+            predict = None
+            run.left_out.append(f"predictive bands: {error}")
+        if num_programs and checkpoint is not None:
+            module = GFlowNetModule.load_from_checkpoint(checkpoint, map_location="cpu")
+            ends = started + SECONDS_FOR_PROGRAMS * deadline
+            fresh = fresh_programs(module, scorer, run, num_programs, ends)
+            objective = module.objective
+        return from_folder(
+            folder,
+            run.tasks,
+            log_z={} if checkpoint is None else learned_log_z(checkpoint),
+            fresh=fresh,
+            objective=objective,
+            predict=predict,
+            left_out=run.left_out,
+            top=top,
+            plotted=plotted,
+            deadline=max(1.0, deadline - (time.monotonic() - started)),
+        )
+
+
+class RunSettings:
+    """What a run's configuration says of its tasks and of scoring.
+
+    Args:
+        folder: Of the run.
+
+    Attributes:
+        tasks: Empty where the configuration does not say, or its data are not there any more.
+        reward: From a score to a log reward.
+        left_out: What is therefore missing, a line each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.left_out: list[str] = []
+        self.tasks: list[Task] = []
+        path = folder / CONFIGURATION
+        config: dict[str, Any] = {}
+        if path.is_file():
+            config = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        else:
+            self.left_out.append(f"the pictures: there is no {CONFIGURATION} that says what the data are")
+        self._scoring: dict[str, Any] = config.get("scoring") or {}
+        self.reward: Reward = self._built("reward", Reward)
+        data = (config.get("data") or {}).get("init_args") or {}
+        try:
+            self.tasks = _tasks(data.get("tasks", []))
+        except Exception as error:  # its files may be gone, or be elsewhere
+            self.left_out.append(f"the pictures: the data cannot be read: {' '.join(str(error).split())}")
+
+    def scorer(self) -> ProgramScorer:
+        """Workers that score as the run's did; they start with the first program."""
+        limits, engine = self._built("limits", SandboxLimits), self._built("engine", EngineSettings)
+        sandbox = self._scoring.get("sandbox", "strict")
+        return ProgramScorer(limits=limits, settings=engine, sandbox=sandbox)
+
+    def _built(self, name: str, kind: type[Any]) -> Any:
+        return kind(**(self._scoring.get(name) or {}))
+
+
+def learned_log_z(checkpoint: Path) -> dict[str, float]:
+    """Learned log Z by name of the task, in nats; empty where the checkpoint holds no number a task.
+
+    Args:
+        checkpoint: A whole checkpoint.
+    """
+    saved = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    value = saved["state_dict"].get("log_z.value")
+    names = saved.get("hyper_parameters", {}).get("tasks") or []
+    if value is None or value.numel() != len(names):
+        return {}
+    return dict(zip(names, value.reshape(-1).tolist(), strict=True))
+
+
+def fresh_programs(
+    module: GFlowNetModule, scorer: ProgramScorer, run: RunSettings, number: int, deadline: float
+) -> dict[str, list[ProgramRecord]]:
+    """Samples programs of every task, scores and rewards them.
+
+    Args:
+        module: Whose policy writes them.
+        scorer: Workers.
+        run: Its tasks and its reward; what has no score in time is added to `left_out`.
+        number: Programs a task.
+        deadline: When the scores must be there, on the clock of `time.monotonic`.
+
+    Returns:
+        One entry a sample, by name of the task.
+
+    Raises:
+        ValueError: If the tasks are of several turns.
+    """
+    if several := [task.name for task in run.tasks if isinstance(task, Environment)]:
+        raise ValueError(f"num_programs must be 0 for tasks of several turns, such as {several[0]}")
+    fresh: dict[str, list[ProgramRecord]] = {}
+    for task in run.tasks:
+        baseline = run.reward.value(scorer.score(baseline_program(task), task))
+        samples = module.sample([task_prompt(task)], number, module.sampling, Stream.REPORT.at())
+        futures = [
+            scorer.submit(source, task) if stopped else None
+            for source, stopped in zip(samples.sources, samples.stopped.tolist(), strict=True)
+        ]
+        wait([each for each in futures if each is not None], max(0.0, deadline - time.monotonic()))
+        fresh[task.name] = []
+        for row, future in enumerate(futures):
+            if future is None:
+                score = Score.failed(FailureCategory.TRUNCATED, "no stop token")
+            elif future.done() and future.exception() is None:
+                score = future.result()
+            else:
+                scorer.withdraw(samples.sources[row], task)
+                continue
+            reference, tokens = float(samples.reference_log_prob[row]), int(samples.program_mask[row].sum())
+            fresh[task.name].append(
+                ProgramRecord(
+                    task.name,
+                    samples.sources[row],
+                    score,
+                    run.reward.log_reward(score, baseline, reference, tokens),
+                    float(samples.log_prob[row]),
+                    reference,
+                )
+            )
+        if missing := number - len(fresh[task.name]):
+            run.left_out.append(f"{missing} of {number} fresh programs of {task.name}: no score in time")
+    return fresh
+
+
+def _tasks(given: Any) -> list[Task]:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--tasks", type=Sequence[str | Task | TaskCollection])
+    built = parser.instantiate_classes(parser.parse_object({"tasks": given}))
+    return list(expand_tasks(built.tasks))
