@@ -11,9 +11,7 @@ from synthstats_lightning.cli.errors import fail
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the subcommand's arguments to its parser."""
-    parser.add_argument(
-        "folder", type=str, help="the run's, with programs.jsonl, such as runs/quickstart/version_0"
-    )
+    parser.add_argument("folder", type=str, help="of the run, such as runs/quickstart/version_0")
     parser.add_argument(
         "--num_programs",
         type=int,
@@ -25,9 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--top", type=int, default=10, help="structures in each table")
     parser.add_argument("--plotted", type=int, default=4, help="structures in each picture")
-    parser.add_argument(
-        "--deadline", type=float, default=120.0, help="seconds for fresh programs and pictures"
-    )
+    parser.add_argument("--deadline", type=float, default=120.0, help="seconds that it may take, about")
 
 
 def run(options: Namespace) -> dict[str, dict[str, Any]]:
