@@ -6,7 +6,6 @@ import math
 import signal
 import threading
 import time
-from concurrent.futures import Executor, Future
 
 import pytest
 from lightning.pytorch import Callback
@@ -14,8 +13,8 @@ from lightning.pytorch import Callback
 from synthstats_lightning import ProgramScoring
 from synthstats_lightning.callbacks.program_queue import ProgramQueue
 from synthstats_lightning.callbacks.replay_ratio import SLACK, ReplayRatio
-from synthstats_lightning.testing.fakes import FakeExecutor
 from tests.callbacks.test_asynchrony import Watch, fit, slow  # noqa: F401 - a fixture
+from tests.support.gate import Gate
 
 
 def test_the_default_bound_is_that_of_the_schedule_and_a_quarter():
@@ -62,26 +61,6 @@ def test_out_of_range(wrong):
 
 def ratios(watch):
     return [row["replay/ratio"] for row in watch.rows]
-
-
-class Gate(Executor):
-    """Holds answers back, and lets one go whenever training waits for scores."""
-
-    def __init__(self):
-        self.shut = False
-        self.held = []
-        self._answers = FakeExecutor()
-
-    def submit(self, fn, /, settings, call, *arguments):
-        answer = self._answers.submit(fn, settings, call, *arguments)
-        if not self.shut:
-            return answer
-        self.held.append((answer.result(), Future()))
-        return self.held[-1][1]
-
-    def let_go(self):
-        answer, future = self.held.pop(0)
-        future.set_result(answer)
 
 
 class Shut(Callback):
