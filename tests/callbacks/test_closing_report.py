@@ -182,7 +182,7 @@ def test_programs_are_on_the_disk_before_their_score_is_logged(tmp_path, monkeyp
 
     monkeypatch.setattr(RecordJournal, "sync", synced)
     monkeypatch.setattr(GFlowNetModule, "log", logged)
-    scoring, _ = fit(tmp_path, Gate(), lambda: None)
+    fit(tmp_path, Gate(), lambda: None)
     kinds = [kind for kind, _ in events]
     assert kinds[:4] == ["sync", "log"] * STEPS
     assert events[0][1] > 0
