@@ -16,6 +16,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 
+from synthstats_lightning.programs.distribution import Distribution, Domain, Support
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS
+
 ROWS = 9
 _RNG = np.random.default_rng(20_261)
 X = np.linspace(-1.0, 1.0, ROWS)
@@ -92,6 +95,46 @@ def of_latent(latent: Callable[[], Any]) -> Case:
     return Case(lambda y: pm.Normal("y", latent().sum() + 0.1 * X, 1.3, observed=y), REAL)
 
 
+LATENTS = {
+    Domain.REAL: real,
+    Domain.POSITIVE: positive,
+    Domain.NON_NEGATIVE: positive,
+    Domain.UNIT: unit,
+    Domain.OPEN_UNIT: unit,
+}
+RESPONSES = {
+    Support.REAL: REAL,
+    Support.POSITIVE: POSITIVE,
+    Support.UNIT: UNIT,
+    Support.NATURAL: COUNTS,
+    Support.POSITIVE_COUNT: FROM_ONE,
+    Support.BINARY: BINARY,
+}
+
+
+def by_name(entry: Distribution) -> list[Case]:
+    """Models of a distribution whose constructor in PyMC takes the parameters that the table names.
+
+    The response follows it, with a mean that varies with a covariate where its first parameter is a real
+    number, and two latents do, if they may.
+    """
+    make = getattr(pm, entry.name)
+
+    def parameters() -> dict[str, Any]:
+        return {
+            name: LATENTS[domain](name) for name, domain in zip(entry.parameters, entry.domains, strict=True)
+        }
+
+    def response(y: Any) -> Any:
+        latents = parameters()
+        if entry.domains[0] is Domain.REAL:
+            latents[entry.parameters[0]] += real("slope") * X
+        return make("y", **latents, observed=y)
+
+    cases = [Case(response, RESPONSES[entry.support])]
+    return cases if entry.discrete else [*cases, of_latent(lambda: make("z", **parameters(), shape=2))]
+
+
 CONTINUOUS: Mapping[str, list[Case]] = {
     "Normal": [
         Case(lambda y: pm.Normal("y", linear(), tau=positive(), observed=y), REAL),
@@ -140,22 +183,6 @@ CONTINUOUS: Mapping[str, list[Case]] = {
         Case(lambda y: pm.HalfStudentT("y", 4 * positive("nu"), positive(), observed=y), POSITIVE),
         of_latent(lambda: pm.HalfStudentT("z", 4.0, positive(), shape=2)),
     ],
-    "Cauchy": [
-        Case(lambda y: pm.Cauchy("y", linear(), positive(), observed=y), REAL),
-        of_latent(lambda: pm.Cauchy("z", real(), 0.7, shape=2)),
-    ],
-    "HalfCauchy": [
-        Case(lambda y: pm.HalfCauchy("y", positive(), observed=y), POSITIVE),
-        of_latent(lambda: pm.HalfCauchy("z", positive(), shape=2)),
-    ],
-    "Laplace": [
-        Case(lambda y: pm.Laplace("y", linear(), positive(), observed=y), REAL),
-        of_latent(lambda: pm.Laplace("z", real(), positive(), shape=2)),
-    ],
-    "Logistic": [
-        Case(lambda y: pm.Logistic("y", linear(), positive(), observed=y), REAL),
-        of_latent(lambda: pm.Logistic("z", real(), positive(), shape=2)),
-    ],
     "AsymmetricLaplace": [
         Case(
             lambda y: pm.AsymmetricLaplace("y", b=positive(), kappa=positive("k"), mu=linear(), observed=y),
@@ -169,10 +196,6 @@ CONTINUOUS: Mapping[str, list[Case]] = {
         Case(lambda y: pm.ExGaussian("y", real(), sigma=positive(), nu=0.01, observed=y), REAL),
         of_latent(lambda: pm.ExGaussian("z", 0.1, sigma=positive(), nu=1.5, shape=2)),
     ],
-    "Gumbel": [
-        Case(lambda y: pm.Gumbel("y", linear(), positive(), observed=y), REAL),
-        of_latent(lambda: pm.Gumbel("z", real(), positive(), shape=2)),
-    ],
     "Interpolated": [
         Case(
             lambda y: (real(), pm.Interpolated("y", KNOTS, HEIGHTS, observed=y)),
@@ -180,16 +203,8 @@ CONTINUOUS: Mapping[str, list[Case]] = {
         ),
         of_latent(lambda: pm.Interpolated("z", KNOTS, HEIGHTS, shape=2)),
     ],
-    "Kumaraswamy": [
-        Case(lambda y: pm.Kumaraswamy("y", positive("alpha"), positive(), observed=y), UNIT),
-        of_latent(lambda: pm.Kumaraswamy("z", positive("alpha"), positive(), shape=2)),
-    ],
     "LogitNormal": [
         Case(lambda y: pm.LogitNormal("y", linear(), sigma=positive(), observed=y), UNIT),
-    ],
-    "Moyal": [
-        Case(lambda y: pm.Moyal("y", linear(), positive(), observed=y), REAL),
-        of_latent(lambda: pm.Moyal("z", real(), positive(), shape=2)),
     ],
     "Pareto": [
         Case(lambda y: pm.Pareto("y", positive(), unit(), observed=y), ABOVE_ONE),
@@ -283,10 +298,6 @@ DISCRETE: Mapping[str, list[Case]] = {
             COUNTS,
         )
     ],
-    "DiscreteWeibull": [
-        Case(lambda y: pm.DiscreteWeibull("y", q=unit(), beta=positive(), observed=y), COUNTS)
-    ],
-    "Geometric": [Case(lambda y: pm.Geometric("y", p=unit(), observed=y), FROM_ONE)],
     "HyperGeometric": [
         Case(lambda y: (real(), pm.HyperGeometric("y", N=40, k=15 + GROUP, n=12, observed=y)), COUNTS)
     ],
@@ -358,5 +369,12 @@ DISCRETE: Mapping[str, list[Case]] = {
 }
 """Discrete distributions."""
 
-CASES: Mapping[str, list[Case]] = {**CONTINUOUS, **DISCRETE}
+BY_NAME: Mapping[str, list[Case]] = {
+    name: by_name(entry)
+    for name, entry in DISTRIBUTIONS.items()
+    if not (name in CONTINUOUS or name in DISCRETE or entry.event_rank or any(entry.ranks))
+}
+"""Every other univariate distribution of the table."""
+
+CASES: Mapping[str, list[Case]] = {**CONTINUOUS, **DISCRETE, **BY_NAME}
 """Distribution name as PyMC documents it to its models."""
