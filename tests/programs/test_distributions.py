@@ -10,8 +10,8 @@ from synthstats_lightning.programs import DISTRIBUTIONS, Distribution, Support
 from synthstats_lightning.programs.distribution import Domain
 
 RING = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
-# How PyMC is called where it takes other parameters than the table has, or arrays, and what the parameters in the
-# table's order must then be.
+# How PyMC is called where it takes other parameters than the table has, or arrays, and what the parameters in
+# the table's order must then be.
 SPECIAL: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "Normal": ({"mu": 1.5, "tau": 4.0}, [1.5, 0.5]),
     "HalfNormal": ({"sigma": 2.5}, [0.0, 2.5]),
