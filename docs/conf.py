@@ -8,6 +8,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE / "extensions")]
 
+import ziamath  # noqa: E402
+
 from synthstats_lightning.__about__ import __version__  # noqa: E402
 
 project = "synthstats_lightning"
@@ -36,8 +38,9 @@ napoleon_use_rtype = False
 napoleon_attr_annotations = False
 
 html_theme = "furo"
-html_title = f"synthstats_lightning {__version__}"
-html_static_path = ["_static"]
+html_title = f"synthstats-lightning {__version__}"
+# ziamath brings the font STIX Two Math: few machines have one that equations can be set in
+html_static_path = ["_static", str(Path(ziamath.__file__).parent / "fonts")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False

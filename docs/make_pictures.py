@@ -102,7 +102,7 @@ def draw_prediction(run: Path, task: CSVTask, path: Path) -> None:
 
 
 def draw_training(run: Path, path: Path) -> None:
-    """Draws the learned log Z and the mean log reward of fresh programs against the training step.
+    """Draws the learned log Z and the spread of the residual against the training step.
 
     Args:
         run: The run's folder.
@@ -112,7 +112,10 @@ def draw_training(run: Path, path: Path) -> None:
         rows = list(csv.DictReader(file))
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     FigureCanvasAgg(figure)
-    names = {"train/log_z/plants": "learned log Z (nats)", "sample/log_reward": "mean log reward (nats)"}
+    names = {
+        "train/log_z/plants": "learned log Z (nats)",
+        "train/residual_std": "standard deviation of the residual (nats)",
+    }
     for axes, (name, label) in zip(figure.subplots(1, 2), names.items(), strict=True):
         points = [(int(row["step"]), float(row[name])) for row in rows if row.get(name)]
         axes.plot(*np.array(points).T)

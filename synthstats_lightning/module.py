@@ -66,7 +66,7 @@ class GFlowNetModule(LightningModule):
     Args:
         policy: A causal language model: `"tiny"` (bundled), a folder, or a name on the Hugging Face hub.
         tasks: Names of the tasks, one log Z each. The command line takes them from the data module.
-        lora: Of the adapter.
+        lora: Rank, scale and target layers of the LoRA adapter.
         model: How the base weights are loaded.
         objective: What is minimised; trajectory balance by default.
         optimizer: Called with the parameter groups `adapter` and `log_z`, and `flow` where the objective
@@ -77,7 +77,8 @@ class GFlowNetModule(LightningModule):
         log_z_form: `"task"`: a number a task; `"scalar"`: one number; `"prompt"`: a function of the prompt.
         flow_lr: Learning rate of the flow head of objectives that have one.
         flow_width: Units of the flow head's hidden layer.
-        sampling: Of validation, test and prediction; its `min_new_tokens` is that of all samples and losses.
+        sampling: How validation, test and prediction sample; its `min_new_tokens` is that of all samples and
+            losses.
         max_skipped_steps: Training steps in a row that are skipped because a gradient is not finite, before
             the run ends with the reason.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.

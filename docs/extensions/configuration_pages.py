@@ -108,13 +108,14 @@ def table(thing: Callable[..., Any], prefix: str, defaults: dict[str, Any]) -> s
         prefix: See `keys`.
         defaults: Those of the parser, where they are not the class's.
     """
-    lines = ["| key | default | what it does |", "|---|---|---|"]
+    lines = [f"| key of `{prefix}` | default | what it does |", "|---|---|---|"]
     for key in keys(thing, prefix):
         text = key.text.replace("|", "\\|")
         default = key.default
+        short = key.name.removeprefix(f"{prefix}.")
         if key.name in defaults and default not in ("(below)", written(defaults[key.name])):
             default = written(defaults[key.name])
-        lines.append(f"| `{key.name}` | `{default}` | {text} |")
+        lines.append(f"| `{short}` | `{default}` | {text} |")
     return "\n".join(lines)
 
 

@@ -17,10 +17,10 @@ def check_agreement(
     settings of their own for it. One that normalises by length has another target than any reward says.
 
     Args:
-        module: The module.
+        module: The run's module, whose `sampling` and objective are compared.
         reward: At the end of its schedule.
         schedule: On the way there.
-        sampling: Of training samples; `None` for the module's own.
+        sampling: How training samples are drawn; `None` where they are drawn as the module's own.
 
     Raises:
         ValueError: If they disagree.

@@ -15,7 +15,7 @@ def allocate(total: int, weights: Sequence[float], generator: np.random.Generato
 
     Args:
         total: What is to be shared, from 0.
-        weights: Above 0.
+        weights: How often each task is to be sampled, relative to the others; above 0.
         generator: Source of the uniform number.
     """
     share = np.cumsum(np.asarray(weights, dtype=np.float64))

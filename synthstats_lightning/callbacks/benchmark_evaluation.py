@@ -33,7 +33,7 @@ class BenchmarkEvaluation(Callback):
     into the run's folder. In distributed runs the first process does all of it.
 
     Args:
-        settings: Of the protocol.
+        settings: Budgets, instances and predictions of the protocol, BoxingGym's by default.
         environments: Names of simulators, or simulators; by default those of the data module's simulated
             tasks.
         num_programs: Programs that the policy writes for each instance; with `None` nothing is evaluated.

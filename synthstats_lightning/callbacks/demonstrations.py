@@ -29,11 +29,11 @@ def add_demonstrations(
 
     Args:
         demonstrations: Programs of the run's tasks.
-        scorer: The workers.
+        scorer: The workers that score the demonstrations.
         module: Whose policy's tokens and log-probabilities they are stored with.
-        buffer: With a prompt for every task.
+        buffer: The replay buffer, which has a prompt for every task.
         reward: As it is at present.
-        step: Training step.
+        step: Training step that the stored programs are dated with.
 
     Returns:
         Records of the programs that were added, none of them sampled (`count` is 0).

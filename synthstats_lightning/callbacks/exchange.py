@@ -30,7 +30,7 @@ class BufferExchange:
         """Exchanges if it is time; every rank must call it after every step.
 
         Args:
-            buffer: Of this rank.
+            buffer: This rank's shard of the replay buffer.
             global_step: Training steps so far, the same on all ranks.
         """
         rank, size = rank_and_size()

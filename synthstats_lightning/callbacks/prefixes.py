@@ -17,7 +17,7 @@ def draw_prefixes(
 
     Args:
         buffer: What programs come from; those that failed are left out.
-        num_tasks: Of the run.
+        num_tasks: Number of tasks of the run.
         number: Per task; fewer where the drawn programs are too short to cut.
         min_tokens: Fewest tokens of a prefix; at least one is kept, and at least one is cut off.
         generator: Source of randomness.

@@ -32,7 +32,7 @@ class ProgramEvaluation(Callback):
         """Waits for a program's score and rewards it as the objective would at present.
 
         Args:
-            program: The program.
+            program: The program whose score has come.
         """
         raise NotImplementedError
 
@@ -42,7 +42,7 @@ class ProgramEvaluation(Callback):
         """Samples fresh programs at the module's own sampling settings and scores them.
 
         Args:
-            trainer: For its precision.
+            trainer: The run's trainer, in whose precision the policy writes.
             module: Whose policy is evaluated.
             num_samples: Programs a task.
             stream: Number of the random stream.

@@ -104,7 +104,7 @@ class ProgramQueue:
         """Waits until one more program has a score; not at all where none is waited for.
 
         Args:
-            seconds: At most.
+            seconds: Seconds that are waited at most.
 
         Returns:
             What it waited, in seconds.
@@ -184,7 +184,7 @@ def queue_metrics(ranks: Sequence[QueueSums], elapsed: float) -> dict[str, float
     """Metrics of the queues of all ranks together.
 
     Args:
-        ranks: Of every rank.
+        ranks: The figures of every rank.
         elapsed: Seconds since the last log, summed over ranks.
 
     Returns:

@@ -82,10 +82,10 @@ class ProgramScoring(ProgramEvaluation):
         prefix_resampling_fraction: Share of a sampling round, from 0 to 1, that goes on from prefixes of good
             programs of the buffer: drawn by reward priority, cut at a uniformly drawn token. For balance
             objectives; 0 by default.
-        limits: Of the sandbox.
+        limits: What the sandbox lets a program use: memory, processor time, wall time, output.
         sandbox: How strictly the kernel confines programs: `strict`, `standard` (interpreter's files may be
             read), `plus` (namespaces as well) or `none` (not at all, with a warning).
-        engine: Of the scoring engine.
+        engine: How much work the scoring engine spends on a program, and what it accepts.
         score_cache: File of scores, made if need be, that outlives the run and that several runs on one
             machine may share: an equal program of an equal task is scored once. None by default.
         buffer: The replay buffer; by default the data module's `buffer`.
@@ -332,7 +332,7 @@ class ProgramScoring(ProgramEvaluation):
         so; that of `records` is of the final temperature and never shared.
 
         Args:
-            program: The program.
+            program: The program whose score has come.
         """
         if self._present == self.reward:
             record = self.scorer.record(program)

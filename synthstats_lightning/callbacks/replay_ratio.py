@@ -47,7 +47,7 @@ class ReplayRatio:
         """Counts a batch.
 
         Args:
-            trajectories: In the batch.
+            trajectories: Number of trajectories in the batch.
         """
         self.trained += trajectories
         # the batch of a rank without programs is empty

@@ -17,7 +17,7 @@ def run_folder(trainer: Trainer) -> Path:
     """The folder of this run: its logger's, or the trainer's root folder; every rank must ask at once.
 
     Args:
-        trainer: Of the run.
+        trainer: The run's trainer, which knows logger and root folder.
     """
     return Path(trainer.log_dir or trainer.default_root_dir)
 
@@ -38,7 +38,7 @@ def run_tasks(trainer: Trainer, given: Sequence[Task] | None) -> Sequence[Task]:
 
     Args:
         trainer: Whose data module has them, unless they were given.
-        given: Takes precedence.
+        given: Tasks that take precedence over the data module's.
 
     Raises:
         TypeError: If there are none.
@@ -54,7 +54,7 @@ def run_buffer(trainer: Trainer, given: ReplayBuffer | None) -> ReplayBuffer | N
 
     Args:
         trainer: Whose data module has it, unless it was given.
-        given: Takes precedence.
+        given: A buffer that takes precedence over the data module's.
     """
     buffer: ReplayBuffer | None = given if given is not None else _of_data_module(trainer, "buffer")
     return buffer

@@ -27,14 +27,14 @@ class PendingProgram(NamedTuple):
 
     Attributes:
         task_index: Position of its task.
-        source: The program.
-        program_ids: Its tokens.
+        source: Source text of the program.
+        program_ids: Tokens of the program, stop token included.
         log_prob: Under the policy that sampled it, in nats.
-        reference_log_prob: With the adapter off, in nats.
+        reference_log_prob: Log-probability with the adapter off, in nats.
         score: The score to come.
         step: Training step at which it was sampled.
         runs: Of an episode: what policy and environment wrote of the tokens, see `Trajectory`.
-        episode: Of an episode: its environment's side.
+        episode: What the environment knows of an episode; `None` for a program of one turn.
     """
 
     task_index: int
@@ -96,7 +96,7 @@ class SampleScorer:
         """The same workers and reward for other tasks, whose baselines are scored now.
 
         Args:
-            tasks: In the order of their `task_index`; nothing else of the run knows them.
+            tasks: The tasks, in the order of their `task_index`; nothing else of the run knows them.
 
         Raises:
             RuntimeError: If a task's baseline program has no score.
@@ -118,7 +118,7 @@ class SampleScorer:
         """Samples programs of every task and hands them to the workers.
 
         Args:
-            trainer: For its precision.
+            trainer: The run's trainer, in whose precision the policy writes.
             module: Whose policy writes them.
             num_samples: Programs a task, one number or one for each.
             settings: Temperature, exploration and length.
@@ -139,7 +139,7 @@ class SampleScorer:
         """Samples new suffixes for given prefixes and hands the programs to the workers.
 
         Args:
-            trainer: For its precision.
+            trainer: The run's trainer, in whose precision the policy writes.
             module: Whose policy writes them.
             prefixes: Task index and first tokens of each program.
             settings: Temperature, exploration and length.
@@ -176,7 +176,7 @@ class SampleScorer:
         """Waits for a program's score and turns it into a reward.
 
         Args:
-            program: The program.
+            program: The program whose score has come.
             reward: From its score to a log reward; the run's final one by default.
         """
         score, reward = program.score.result(), reward or self.reward
@@ -194,8 +194,8 @@ class SampleScorer:
         """What the replay buffer holds of a scored program.
 
         Args:
-            program: The program.
-            score: Its score.
+            program: The program whose score has come.
+            score: The score, possibly a failure.
             reward: As it is at present; the parts that the log reward is blended from come along.
         """
         baseline = self.reward.value(self.baselines[program.task_index])

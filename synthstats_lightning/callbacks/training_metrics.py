@@ -216,7 +216,7 @@ def stop_drift(module: GFlowNetModule, batch: TrajectoryBatch) -> Tensor:
 
     Args:
         module: Whose policy it is.
-        batch: Programs.
+        batch: Fresh programs with their prompts.
 
     Returns:
         One number for each token of each program, in one row.

@@ -22,7 +22,7 @@ class UnseenResult(NamedTuple):
     """Fresh programs of one task at one step.
 
     Attributes:
-        step: Training step.
+        step: Training step of the measurement.
         task: Name of the task.
         valid_rate: Share of programs with a score.
         log_reward: Mean over all programs, in nats.

@@ -26,7 +26,7 @@ class TaskSums(NamedTuple):
 
     Attributes:
         programs: Scored, or failed.
-        scored: Of them, scored.
+        scored: Number of these programs that have a score.
         log_reward: Sum over all, in nats.
     """
 
@@ -40,7 +40,7 @@ class WindowSums(NamedTuple):
 
     Attributes:
         elapsed: Seconds since the last log.
-        sampling_seconds: Of them, spent on sampling.
+        sampling_seconds: Seconds of these that sampling took.
         programs: Scored, or failed.
         evidences: Programs with an evidence.
         evidence: Sum of their evidence, in nats.
@@ -125,7 +125,7 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
     """Metrics of all ranks together: what one process would say that had seen the programs of all.
 
     Args:
-        ranks: Of every rank.
+        ranks: The sums of every rank.
 
     Returns:
         `perf/programs_per_second`, `perf/sampling_share`, `perf/in_flight`, `perf/worker_restarts`,
@@ -173,7 +173,7 @@ def log_metrics(module: LightningModule, metrics: Mapping[str, float]) -> None:
     """Logs metrics, some of them on the progress bar too.
 
     Args:
-        module: Of the run.
+        module: The run's module, which logs them.
         metrics: By name; the same on all ranks.
     """
     for name, value in metrics.items():

@@ -54,8 +54,8 @@ class AuditOptions(NamedTuple):
     Attributes:
         rows: Rows of the small task.
         data_sets: About how many data sets to score.
-        limits: Of the sandbox.
-        engine: Of the scoring engine.
+        limits: What the sandbox lets a program use: memory, processor time, wall time, output.
+        engine: How much work the scoring engine spends on a program, and what it accepts.
         sandbox: How strictly the kernel confines programs.
     """
 
@@ -71,8 +71,8 @@ def best_programs(path: Path, task: Task, top: int) -> list[tuple[str, str, floa
 
     Args:
         path: The run's `programs.jsonl`.
-        task: Of which the programs are.
-        top: How many.
+        task: The task whose programs are read.
+        top: How many programs are read, by evidence.
 
     Returns:
         Source, summary and evidence of each, best first.
@@ -104,8 +104,8 @@ def run_audits(
 
     Args:
         programs: Source, label and evidence of each.
-        task: Their task.
-        options: How.
+        task: The task that the programs are about.
+        options: How much work an audit is, and in which sandbox.
     """
     torch.set_num_threads(1)
     audited = []

@@ -21,7 +21,7 @@ def choose_checkpoint(config: Namespace) -> str | None:
     that is `last.ckpt`.
 
     Args:
-        config: Of a subcommand.
+        config: The parsed configuration of a subcommand.
 
     Returns:
         A path, or what Lightning understands: `None`, `last`, `best`, `hpc`, `registry…`, or an address.
@@ -43,7 +43,7 @@ def checkpoint_folders(config: Namespace) -> list[Path]:
     """Where runs of a configuration write checkpoints; some of the folders may not exist.
 
     Args:
-        config: Of a subcommand.
+        config: The parsed configuration of a subcommand.
     """
     trainer = config.trainer
     callbacks, loggers = (_listed(trainer.get(name)) for name in ("callbacks", "logger"))

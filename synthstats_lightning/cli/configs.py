@@ -26,7 +26,7 @@ def run(options: Namespace) -> dict[str, str] | str:
     """Lists configurations, prints one or copies it out.
 
     Args:
-        options: See `add_arguments`.
+        options: Parsed arguments, those of `add_arguments`.
 
     Returns:
         Names and first lines of all; of one its text.

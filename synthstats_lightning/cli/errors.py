@@ -17,7 +17,7 @@ def fail(message: str, code: int = WRONG_USAGE) -> NoReturn:
 
     Args:
         message: What is wrong; line breaks become spaces.
-        code: Of the process.
+        code: Exit status of the process.
     """
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)
@@ -27,7 +27,7 @@ def shorten(message: str) -> str:
     """The one reason in a message that lists every alternative of a union and quotes the whole value.
 
     Args:
-        message: Of jsonargparse; several lines.
+        message: What jsonargparse says, in several lines.
     """
     text = " ".join(message.split())
     if "Errors: - " not in text:

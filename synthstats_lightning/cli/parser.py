@@ -77,7 +77,7 @@ def add_commands(subcommands: Any, commands: dict[str, str], **given: ArgumentPa
     """Adds subcommands to a parser, so that its help names them all.
 
     Args:
-        subcommands: Of the parser, from its `add_subcommands`.
+        subcommands: What `add_subcommands` of the parser returned.
         commands: What is said of each, by name.
         **given: The parser of the one that is used, by name; the others take no arguments.
     """

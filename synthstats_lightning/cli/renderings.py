@@ -27,11 +27,11 @@ def write_renderings(
 
     Args:
         source: Python source that builds one PyMC model of the task's response.
-        task: The task.
+        task: The task that the program is about.
         score: The program's score, shown on the card.
         card: Where to write the model card; `None` for nowhere.
         dot: Where to write the picture.
-        limits: Of the sandbox.
+        limits: What the sandbox lets a program use: memory, processor time, wall time, output.
         sandbox: How strictly the kernel confines the program.
 
     Raises:

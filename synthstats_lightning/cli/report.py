@@ -30,7 +30,7 @@ def run(options: Namespace) -> dict[str, dict[str, Any]]:
     """Prints and writes the report.
 
     Args:
-        options: See `add_arguments`.
+        options: Parsed arguments, those of `add_arguments`.
 
     Returns:
         What `report.json` holds.

@@ -28,7 +28,7 @@ def run(options: Namespace) -> SelfCheck:
     """Runs the self-check and prints it.
 
     Args:
-        options: See `add_arguments`.
+        options: Parsed arguments, those of `add_arguments`.
 
     Raises:
         SystemExit: With `FAILED` if a probe succeeded, or if this machine cannot confine programs at that

@@ -79,7 +79,7 @@ def run(options: Namespace) -> Score | list[Audited]:
     """Scores one program, or audits a run's best ones, and prints what came of it.
 
     Args:
-        options: See `add_arguments`.
+        options: Parsed arguments, those of `add_arguments`.
 
     Returns:
         The program's score; for `--programs` what their audits found.

@@ -39,7 +39,7 @@ def add_sections(parser: Any) -> None:
     """Adds the sections to a subcommand's parser.
 
     Args:
-        parser: Of jsonargparse.
+        parser: The parser that takes the sections, of jsonargparse.
     """
     for name, callback in SECTIONS.items():
         skip = OBJECTS if name == "scoring" else set()
@@ -62,7 +62,7 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]
 
     Args:
         config: Of a subcommand, with its classes made.
-        tasks: Of the data module; for tasks of several turns `scoring` makes an `EpisodeScoring`.
+        tasks: The data module's tasks; where they have several turns, `scoring` makes an `EpisodeScoring`.
 
     Raises:
         ValueError: If a value is out of range, or a callback of the user's is one that a section makes.

@@ -16,7 +16,7 @@ class DesignValue(NamedTuple):
 
     Attributes:
         gain: Of the chosen design, given the experiments before it.
-        standard_error: Of `gain`, over simulated responses.
+        standard_error: Monte-Carlo standard error of `gain`, over simulated responses.
         best: The largest of the chosen design and the alternatives.
         regret: `best - gain`, at least 0; the largest of several noisy estimates is too large on average.
     """
@@ -44,12 +44,12 @@ def design_values(
 
     Args:
         scorer: Builds the program, and has its posteriors.
-        episode: With at least one experiment.
+        episode: An episode with at least one experiment.
         source: The program; by default the one that was submitted.
-        alternatives: Random designs.
+        alternatives: Number of random designs that each experiment is compared with.
         outer: Simulated responses of each estimate.
         inner: Parameter draws for the marginal density of each.
-        seed: Of the alternatives.
+        seed: Seeds the choice of the alternatives.
 
     Returns:
         One value an experiment, in order.

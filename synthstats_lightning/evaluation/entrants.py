@@ -17,7 +17,7 @@ class WrittenProgram(NamedTuple):
     """A program that a policy wrote.
 
     Attributes:
-        source: The program.
+        source: Source text of the program.
         log_prob: Its log-probability under the policy, in nats.
         complete: Whether it ends in a stop token; one that does not has failed.
     """
@@ -35,7 +35,7 @@ class PolicyWriter:
     """Programs from a module's policy, given the prompt of the task.
 
     Args:
-        module: With a loaded policy.
+        module: A module whose policy is loaded.
         num_programs: Programs for each instance.
         sampling: Temperature and length; the module's own by default.
 
@@ -57,7 +57,7 @@ class PolicyWriter:
 
         Args:
             task: Whose prompt the policy reads.
-            seed: Of the instance; equal seeds give equal programs.
+            seed: Seed of the instance; equal seeds give equal programs.
         """
         settings = self.sampling or self.module.sampling
         stream = Stream.ENTRANTS.at(seed)

@@ -20,7 +20,7 @@ class Experiments:
     """Experiments in the order in which they were made.
 
     Attributes:
-        designs: One each.
+        designs: The design of each experiment.
         results: Rows of each: column name to values, the response among them.
     """
 
@@ -31,7 +31,7 @@ class Experiments:
         """Rows of the first `budget` experiments together; of all if there are fewer.
 
         Args:
-            budget: From 1.
+            budget: Number of experiments, at least 1.
         """
         first = self.results[:budget]
         return {name: np.concatenate([result[name] for result in first]) for name in first[0]}
@@ -45,7 +45,7 @@ def run_experiments(simulator: Simulator, count: int, choose: Chooser | None = N
     """Makes experiments on the simulator's present instance.
 
     Args:
-        simulator: After `reset`.
+        simulator: A simulator that has an instance, after `reset`.
         count: How many; fewer are made where the environment has no more designs.
         choose: Chooses each design; random designs of the instance's own stream by default.
 
@@ -79,7 +79,7 @@ def design_regrets(
         simulator: The environment; its instance does not matter.
         experiments: As they were made.
         seed: Of the candidates and of all draws.
-        settings: Of the estimates.
+        settings: How much work the estimates are.
 
     Returns:
         One number for each experiment, at least 0; too large on average by about the estimates' noise.

@@ -48,12 +48,12 @@ def expected_information_gain(
     each is. Inner samples are disjoint: no parameter draw serves twice.
 
     Args:
-        model: Of the response.
+        model: Draws parameters and responses, and gives their log density.
         posterior: Draws of the parameters given the data so far, with a leading axis of at least
             `outer * (1 + inner)`; of the prior before any data.
         designs: Columns of the rows that each design would add, all covariates of the model.
         rng: Source of the responses.
-        outer: Simulated responses.
+        outer: Number of simulated responses.
         inner: Draws for the marginal density of each.
 
     Raises:
@@ -89,7 +89,7 @@ def regret(gain: InformationGain, chosen: int) -> float:
 
     Args:
         gain: Of all designs, the chosen one among them.
-        chosen: Its position.
+        chosen: Position of the design that was used.
     """
     return float(gain.value.max() - gain.value[chosen])
 

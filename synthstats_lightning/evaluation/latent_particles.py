@@ -45,7 +45,7 @@ class LatentParticles:
     such as a table of responses drawn beforehand, are left out: the likelihood must not need them.
 
     Args:
-        model: Of latents and responses.
+        model: The joint law of latents and responses.
         rng: Source of all randomness.
         particles: How many are moved.
         prior_draws: Prior draws that the coordinates are made of.

@@ -19,8 +19,8 @@ class Measurement:
     Attributes:
         environment: Name of the simulator.
         row: `"oracle"`, `"baseline"`, `"policy_best"` or `"policy_set"`.
-        seed: Of the instance.
-        budget: Experiments made.
+        seed: Seed of the environment's instance.
+        budget: Number of experiments made before.
         raw_error: Mean of the environment's own error over evaluation points, or the error of the answer to a
             parameter goal.
         standardised_error: `raw_error` less that of the best constant predictor, in standard deviations of
@@ -66,7 +66,7 @@ def summarise(measurements: Iterable[Measurement]) -> Table:
     `failures` and `runs`.
 
     Args:
-        measurements: Of any environments, rows and budgets.
+        measurements: What was measured, of any environments, rows and budgets.
     """
     groups: dict[tuple[str, str, int], list[Measurement]] = {}
     for item in measurements:

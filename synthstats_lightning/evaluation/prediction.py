@@ -65,7 +65,7 @@ def point_predictions(prediction: Prediction, kind: str) -> Float[np.ndarray, " 
     link with a normal predictor, is enough to make it infinite or nearly so.
 
     Args:
-        prediction: With draws.
+        prediction: A prediction that has draws.
         kind: `"continuous"`, `"count"` or `"binary"`.
 
     Raises:

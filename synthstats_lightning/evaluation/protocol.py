@@ -54,7 +54,7 @@ class EnvironmentRun:
     Args:
         simulator: The environment; it is copied.
         scorer: A running pool.
-        settings: Of the protocol.
+        settings: Budgets, instances and predictions of the protocol.
         oracle: Whether the environment's own program (`tasks/reference`) takes part.
         policy: Writes programs, from the prompt of the task at the largest budget; without it the two rows
             of a policy are left out.
@@ -124,9 +124,9 @@ def evaluate_environment(
     Args:
         simulator: The environment; it is copied.
         scorer: A running pool.
-        settings: Of the protocol.
+        settings: Budgets, instances and predictions of the protocol.
         oracle: Whether the environment's own program takes part.
-        policy: Writes programs.
+        policy: Writes programs for two more rows, which are left out without it.
         choose: Chooses the experiments.
 
     Yields:

@@ -44,7 +44,7 @@ def notes(measurements: Sequence[Measurement], most: int = 5) -> list[str]:
     """Why programs failed, why regrets are missing, and how many points counted as the floor, a line each.
 
     Args:
-        measurements: Of one environment.
+        measurements: What was measured of one environment.
         most: Reasons to list, the most frequent first.
     """
     counted = [item for item in measurements if item.row != "policy_best"]  # it shares the set's programs

@@ -48,7 +48,7 @@ def report_run(
     left out, and said.
 
     Args:
-        folder: Of the run.
+        folder: The run's folder, with its configuration and programs.
         num_programs: Fresh programs per task, sampled from the checkpoint; with 0, by default, the report is
             of the programs of the run.
         ckpt_path: Checkpoint; by default the newest whole one in the folder.
@@ -110,7 +110,7 @@ class RunSettings:
     """What a run's configuration says of its tasks and of scoring.
 
     Args:
-        folder: Of the run.
+        folder: The run's folder, with its configuration and programs.
 
     Attributes:
         tasks: Empty where the configuration does not say, or its data are not there any more.
@@ -166,7 +166,7 @@ def fresh_programs(
 
     Args:
         module: Whose policy writes them.
-        scorer: Workers.
+        scorer: Workers that score the programs.
         run: Its tasks and its reward; what has no score in time is added to `left_out`.
         number: Programs a task.
         deadline: When the scores must be there, on the clock of `time.monotonic`.

@@ -62,10 +62,11 @@ def loss_inputs(
     needs of the reference policy cost a pass without gradient.
 
     Args:
-        policy: The policy.
-        batch: Trajectories.
+        policy: The policy that is trained.
+        batch: Trajectories from the replay buffer.
         needs: Keys of `ObjectiveInputs`.
-        min_new_tokens: See `SamplingSettings`.
+        min_new_tokens: Tokens before which the policy could not stop when it sampled, as in
+            `SamplingSettings`.
     """
     ids, mask, own = batch.program_ids, batch.program_mask, batch.own_mask
     given = (batch.prompt_ids, ids, mask, batch.prompt_mask)

@@ -35,8 +35,8 @@ def step_metrics(output: LossOutput, size: int) -> dict[str, Tensor | float]:
     batches' values, each counted as often as it has programs.
 
     Args:
-        output: Of this rank's batch.
-        size: Its programs.
+        output: What the objective made of this rank's batch.
+        size: Number of programs in this rank's batch.
     """
     metrics = {"loss": output.loss.detach(), **output.metrics}
     if rank_and_size()[1] == 1:
@@ -55,7 +55,7 @@ def over_ranks(ranks: Sequence[StepSums]) -> dict[str, float]:
     """Metrics of the batches of several ranks together; a loss of 0 where none had a program.
 
     Args:
-        ranks: Of every rank.
+        ranks: The figures of every rank.
     """
     filled = [rank for rank in ranks if rank.size]
     size = sum(rank.size for rank in filled)

@@ -25,9 +25,9 @@ def plain_attention(
 
     Args:
         module: The attention layer; unused.
-        query: Queries.
+        query: Queries of all heads.
         key: Keys; each serves `heads / groups` query heads.
-        value: Values.
+        value: Values of the key-value heads.
         attention_mask: Whether a query (third axis) sees a key (fourth axis).
         scaling: Factor of the inner products.
 

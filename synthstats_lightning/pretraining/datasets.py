@@ -19,7 +19,7 @@ class MadeUpData:
         description: A sentence or some words.
         covariates: One to three columns.
         response: The response column.
-        num_rows: Rows.
+        num_rows: Number of rows that the request names.
         shown: Response values that the prompt shows, often none.
     """
 

@@ -24,7 +24,7 @@ class Range:
     """Where a quantity is expected to lie.
 
     Attributes:
-        low: Lower end.
+        low: Lower end of the range.
         high: Upper end, above `low`.
     """
 

@@ -18,7 +18,7 @@ class Evaluation(NamedTuple):
     """Static validity of sampled programs.
 
     Attributes:
-        programs: Number sampled.
+        programs: Number of programs that were sampled.
         valid: Fraction without a problem.
         problems: How often each problem occurred, most frequent first.
     """
@@ -60,8 +60,8 @@ def evaluate(
     """Samples programs for made-up data sets and checks their text.
 
     Args:
-        model: The policy.
-        tokenizer: Its tokenizer.
+        model: The policy that is evaluated.
+        tokenizer: The tokenizer of the policy.
         seed: Of the data sets and the samples; another one than training's gives unseen names.
         data_sets: Number of data sets.
         programs: Programs per data set.

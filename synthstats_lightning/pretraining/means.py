@@ -16,7 +16,7 @@ class MeanForm(NamedTuple):
     """One form of mean function.
 
     Attributes:
-        weight: Relative frequency.
+        weight: How often the grammar draws this form, relative to the others.
         write: States parameters in a draft and returns the expression.
         domain: `"any"` covariate, `"nonnegative"` or `"positive"` ones, as they are, or `"near"` ones: not
             remote from zero.

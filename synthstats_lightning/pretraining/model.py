@@ -53,6 +53,6 @@ def sharpen(model: Qwen3ForCausalLM, temperature: float) -> None:
 
     Args:
         model: Any Qwen3 model.
-        temperature: Positive.
+        temperature: Temperature whose distribution becomes that of temperature 1; positive.
     """
     model.model.norm.weight /= temperature

@@ -35,7 +35,7 @@ def draw_response(source: str, covariates: Mapping[str, Array], response: str, s
         source: A program of the grammar; it is executed.
         covariates: Column name to values `[rows]`.
         response: Name of the response.
-        seed: Of all randomness.
+        seed: Seeds all random numbers.
 
     Returns:
         Values `[rows]`, or `None` if they are not all finite.
@@ -156,9 +156,9 @@ def plausible(values: Array, low: float, high: float) -> bool:
     """Whether values lie no further from a range than its own length.
 
     Args:
-        values: Finite.
+        values: Simulated responses, all finite.
         low: Lower end of the range.
-        high: Upper end.
+        high: Upper end of the response's range.
     """
     span = max(high - low, math.ulp(1.0))
     return bool((values >= low - span).all() and (values <= high + span).all())

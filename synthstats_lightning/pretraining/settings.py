@@ -11,9 +11,9 @@ class ModelSettings:
 
     Attributes:
         vocabulary: Tokens of the tokenizer.
-        hidden: Width.
-        layers: Depth.
-        heads: Query heads.
+        hidden: Width of the model's hidden states.
+        layers: Number of transformer layers.
+        heads: Number of query heads.
         key_value_heads: Key and value heads.
         head: Width of a head.
         feed_forward: Width of the feed-forward part.
@@ -35,7 +35,7 @@ class StageSettings:
     """One stage of training: its own data, learning-rate schedule and fresh optimiser states.
 
     Attributes:
-        steps: Optimiser steps.
+        steps: Number of optimiser steps.
         batch_size: Requests per step.
         programs_per_request: Programs per request.
         learning_rate: Peak of the cosine schedule.
@@ -56,7 +56,7 @@ class TrainingSettings:
     """How the tiny policy is trained.
 
     Attributes:
-        stages: In order.
+        stages: Stages of the training, in order.
         seed: Seed of the grammar, the initial weights and the order of everything.
         tokenizer_examples: Data sets that the tokenizer is trained on.
         weight_decay: On the matrices of the layers only.

@@ -65,8 +65,8 @@ def train(
 
     Args:
         model: Model with random weights.
-        tokenizer: Its tokenizer.
-        settings: How.
+        tokenizer: The tokenizer of the policy.
+        settings: Stages, learning rates and sizes of the training.
         context: Longest packed row in tokens.
         log: Takes each log line.
 
@@ -117,9 +117,9 @@ def train_on(
     """Trains the model for one stage on given batches, and leaves it in evaluation mode.
 
     Args:
-        model: In the attention of `attention.register`.
+        model: The model, which has the attention of `attention.register`.
         batches: At least `stage.steps`.
-        settings: How.
+        settings: Steps, batch size and learning rate of this stage.
         stage: Steps and learning rate.
         log: Takes each log line.
 

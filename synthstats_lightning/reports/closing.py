@@ -78,7 +78,7 @@ class TaskReport:
         """Prints the table, what failed, log Z and what is left out.
 
         Args:
-            console: Where to.
+            console: The console that it is printed to.
             top: Structures in the table.
         """
         console.print(structure_table(self.task, self.shares()[:top], self._number()))
@@ -151,10 +151,10 @@ def draw_posterior(
     """Draws a task's picture; what it lacks is added to the report's `left_out`.
 
     Args:
-        report: Of the task.
+        report: What the task's report holds.
         task: Whose data are drawn.
         plotted: Structures at most.
-        predict: For the predictive bands; without it none are drawn.
+        predict: Gives the predictive bands; without it none are drawn.
         path: The PNG file to write.
         deadline: When the bands must be there, on the clock of `time.monotonic`.
     """
@@ -184,8 +184,8 @@ def write_report(
     """Writes `report.json`, and prints the report.
 
     Args:
-        folder: Of the run.
-        reports: Of each task.
+        folder: The run's folder, where the file goes.
+        reports: What the report of each task holds.
         console: Where to print; the standard output by default.
         top: Structures in each table.
 

@@ -45,8 +45,8 @@ class RecordJournal:
         starts afresh takes the place of an earlier one.
 
         Args:
-            folder: Of the run.
-            rank: Of this process.
+            folder: The run's folder, where the file goes.
+            rank: Rank of this process, which names its file.
             size: Number of processes.
             resumed: Whether the run goes on from a checkpoint.
         """
@@ -102,7 +102,7 @@ class RecordJournal:
 
         Args:
             task: Name of its task.
-            source: The program.
+            source: Source text of the program.
         """
         return (task, source) in self._noted or self.records.get(task, source) is not None
 
@@ -122,7 +122,7 @@ class RecordJournal:
         """Adds the programs of other processes, and writes the file anew with all of them.
 
         Args:
-            others: Their records.
+            others: Records of other ranks or runs.
         """
         for record in others:
             self.records.add(record)
@@ -173,7 +173,7 @@ def journals(folder: Path) -> list[Path]:
     """The files of programs in a run's folder: one, and after a kill of a run of several processes more.
 
     Args:
-        folder: Of the run.
+        folder: The run's folder, which has a journal of each rank.
     """
     first = [folder / PROGRAMS] if (folder / PROGRAMS).is_file() else []
     others = (path for path in folder.glob("programs-*.jsonl") if _rank(path) > 0)

@@ -18,7 +18,7 @@ class ProgramRecord:
 
     Attributes:
         task: Name of the task.
-        source: The program.
+        source: Source text of the program.
         score: Its score or failure.
         log_reward: What the objective sees, in nats.
         log_prob: Log-probability under the policy that sampled it last, in nats.
@@ -87,7 +87,7 @@ class ProgramRecords:
 
         Args:
             task: Name of its task.
-            source: The program.
+            source: Source text of the program.
         """
         return self._records.get((task, source))
 

@@ -28,7 +28,7 @@ def posterior_log_weights(records: Sequence[ProgramRecord]) -> Float[np.ndarray,
     """Log of prior times evidence of programs with an evidence, in nats.
 
     Args:
-        records: Distinct programs.
+        records: Distinct programs of one task.
     """
     return np.array([record.reference_log_prob + (record.score.evidence or 0.0) for record in records])
 

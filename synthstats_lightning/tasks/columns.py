@@ -17,8 +17,8 @@ class Column:
     Attributes:
         name: Python identifier by which programs use it.
         kind: `"continuous"`, `"count"` (non-negative integers), `"integer"` or `"binary"` (0 and 1).
-        low: Smallest value.
-        high: Largest value.
+        low: Smallest value that the prompt names.
+        high: Largest value that the prompt names.
         unit: Unit as text, or empty.
         rounding: Spacing of the recorded values, if the task gives it.
         total: What a count is out of: a number, or the name of a covariate; `None` if it has no limit.

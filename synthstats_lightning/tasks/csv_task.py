@@ -20,14 +20,18 @@ class CSVTask(Task):
         columns: Columns to use; all by default.
         units: Column name to unit, for the prompt.
         shown_rows: Rows of the response that the prompt shows.
-        response_kind: See `Task`.
-        rounding: See `Task`.
-        held_out: See `Task`.
-        total: See `Task`.
-        ranges: See `Task`.
-        plain_description: See `Task`.
-        domain_knowledge: See `Task`.
-        quantities: See `Task`.
+        response_kind: What the response is: `"continuous"`, `"count"` or `"binary"`; by default what its
+            values look like.
+        rounding: Spacing of the values that a continuous response was recorded to, such as 0.01; it is then
+            scored by the probability of each row's interval.
+        held_out: Number of last rows that `heldout_lpd` predicts and nothing else counts.
+        total: What a count response is out of: a number, or the name of a column.
+        ranges: Column name to smallest and largest value, as the prompt gives them; by default those of the
+            data.
+        plain_description: The description without domain knowledge, for `domain_knowledge=False`.
+        domain_knowledge: Whether the prompt has the columns' own names and units; without it they are `x` and
+            `y`.
+        quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
 
     Raises:
         FileNotFoundError: If `path` does not exist.

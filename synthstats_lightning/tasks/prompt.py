@@ -54,8 +54,8 @@ def render_request(
     """The part of a prompt that describes a data set.
 
     Args:
-        description: One sentence.
-        columns: The covariates.
+        description: One sentence that says what the data are.
+        columns: The covariates, as the prompt describes them.
         response: The response column.
         num_rows: Rows of the data set.
         shown: Response values of the first rows, where the task shows any.

@@ -40,7 +40,7 @@ def rename_variables(source: str, names: dict[str, str]) -> str:
     """A program with other names for some variables; attributes, keywords and texts keep theirs.
 
     Args:
-        source: Python source.
+        source: Python source of a program.
         names: Name to new name.
     """
     lines = source.splitlines(keepends=True)

@@ -54,7 +54,7 @@ def expand_tasks(tasks: Sequence[str | Task | TaskCollection]) -> list[Task]:
     """All tasks that names, tasks and collections stand for, in order.
 
     Args:
-        tasks: See `get_task`; a collection stands for each of its tasks.
+        tasks: Tasks, names of tasks, and collections, each of which stands for all its tasks.
 
     Raises:
         ValueError: If a name is unknown.

@@ -34,7 +34,7 @@ class SimulatedTask(Task):
     Args:
         simulator: Name in `SIMULATORS`, or a simulator (in YAML by `class_path`, also one outside the
             package). It is copied.
-        seed: Of the instance.
+        seed: Seed of the simulator's instance.
         num_observations: Observed designs, from 0; some environments yield several rows for each. By default
             20, or all of an environment that has fewer designs.
         design: `"random"`: from the environment's distribution of designs; `"grid"`: spread evenly; or the
@@ -144,7 +144,7 @@ def choose_designs(simulator: Simulator, design: str | list[DesignValue], number
     """Designs to observe the current instance at.
 
     Args:
-        simulator: After `reset`.
+        simulator: A simulator that has an instance, after `reset`.
         design: `"random"`, `"grid"`, or the designs.
         number: How many; of given designs the first ones.
 
@@ -166,7 +166,7 @@ def default_observations(simulator: Simulator) -> int:
     """As many designs as are observed by default: 20, or all if there are fewer.
 
     Args:
-        simulator: After `reset`.
+        simulator: A simulator that has an instance, after `reset`.
     """
     return OBSERVATIONS if simulator.repeatable else min(OBSERVATIONS, len(simulator.all_designs()))
 
@@ -178,7 +178,7 @@ def prior_ranges(simulator: Simulator) -> dict[str, tuple[float, float]]:
     designs. Ranges depend on the environment's settings and not on the instance.
 
     Args:
-        simulator: After `reset`.
+        simulator: A simulator that has an instance, after `reset`.
     """
     bounded = {
         field.name: (field.low, field.high)

@@ -31,16 +31,16 @@ class SimulatedTasks(TaskCollection):
     to test on differ in `first_seed`.
 
     Args:
-        simulator: See `SimulatedTask`.
-        instances: How many.
+        simulator: The environment, or its name in `SIMULATORS`.
+        instances: Number of instances, each a task.
         first_seed: Seed of the first instance.
-        num_observations: See `SimulatedTask`.
-        design: See `SimulatedTask`.
-        held_out: See `SimulatedTask`.
-        shown_rows: See `SimulatedTask`.
-        goal: See `SimulatedTask`.
-        domain_knowledge: See `SimulatedTask`.
-        response_range: See `SimulatedTask`.
+        num_observations: Number of observed designs of each instance, as in `SimulatedTask`.
+        design: How designs are chosen: `"random"`, `"grid"`, or a list of them.
+        held_out: Number of evaluation points that `heldout_lpd` predicts.
+        shown_rows: Rows of the response that the prompt shows; they only condition.
+        goal: What is to be found out: a name in `Simulator.goals`.
+        domain_knowledge: Whether prompts say what the environment is about.
+        response_range: Where the response's range in the prompt comes from, as in `SimulatedTask`.
         name: What stands before the slash; the simulator's name by default.
 
     Raises:

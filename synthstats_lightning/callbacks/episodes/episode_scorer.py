@@ -36,7 +36,7 @@ class EpisodeScorer(SampleScorer):
         """Samples episodes of every task and hands the submitted programs to the workers.
 
         Args:
-            trainer: For its precision.
+            trainer: The run's trainer, in whose precision the policy writes.
             module: Whose policy acts.
             num_samples: Episodes a task, one number or one for each.
             settings: Temperature, exploration and length of a turn.

@@ -43,7 +43,8 @@ class EpisodeScoring(ProgramScoring):
     run's folder.
 
     Args:
-        reward: See `ProgramScoring`; its `score` must be `"heldout_lpd"`, which it is by default.
+        reward: From a score to what the objective sees; its `score` must be `"heldout_lpd"`, which it is by
+            default.
         transcripts: Whether episodes are written to files.
         **settings: The other arguments of `ProgramScoring`; `sampling.max_new_tokens` limits a turn, numbers
             of programs are numbers of episodes, and `prefix_resampling_fraction` must be 0.
@@ -138,10 +139,10 @@ class EpisodeSums(NamedTuple):
     """What episodes add up to.
 
     Attributes:
-        episodes: How many.
+        episodes: Number of episodes that ended.
         submitted: Of them, those that ended with a program.
-        experiments: Performed.
-        turns: Of the policy.
+        experiments: Number of experiments that they performed.
+        turns: Number of turns that the policy took.
         refused: Actions that could not be done, or were beyond the budget.
     """
 
@@ -168,7 +169,7 @@ def episode_metrics(ranks: Sequence[EpisodeSums]) -> dict[str, float]:
     """Means per episode over all ranks; nothing without episodes.
 
     Args:
-        ranks: Of every rank.
+        ranks: The sums of every rank.
     """
     total = EpisodeSums.total(ranks)
     if not total.episodes:

@@ -52,7 +52,7 @@ def readable(document: Mapping[str, Any], number: int) -> str:
 
     Args:
         document: What `transcript` returns.
-        number: Of the episode in its file.
+        number: Number of the episode in its file.
     """
     lines = [f"=== episode {number}: {document['task']}, training step {document['step']}"]
     for index, turn in enumerate(document["turns"], start=1):
@@ -78,8 +78,8 @@ class TranscriptFiles:
     before the suffix, but for the first.
 
     Args:
-        folder: Of the run; made with the first transcript.
-        rank: Of this process.
+        folder: The run's folder, made with the first transcript.
+        rank: Rank of this process, which names its files.
     """
 
     def __init__(self, folder: Path, rank: int = 0) -> None:

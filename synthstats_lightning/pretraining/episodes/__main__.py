@@ -71,7 +71,7 @@ def starting_point(policy: str, context: int, seed: int) -> tuple[Qwen3ForCausal
     A phrase starts with the mean embedding of the tokens that it was made of before.
 
     Args:
-        policy: See `pretrain_episodes`.
+        policy: Name or folder of the policy that training starts from.
         context: Positions that it is to know.
         seed: Of the rows that resizing makes before they are set.
     """

@@ -33,8 +33,8 @@ def evaluate_episodes(
     """Has a policy experiment on an instance of every simulator, and checks the programs' text.
 
     Args:
-        policy: The policy.
-        seed: Of the instances and the samples.
+        policy: The policy that experiments.
+        seed: Seeds the instances and the samples.
         episodes: On each environment.
         experiments: Budget of each.
         max_turn_tokens: Limit of a turn.

@@ -56,7 +56,7 @@ class MadeUpEpisode:
 
     Attributes:
         request: What the prompt says.
-        turns: In order.
+        turns: What policy and environment write, in order.
         data: The made-up source.
         program: The hidden truth.
     """

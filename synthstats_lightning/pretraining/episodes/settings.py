@@ -12,7 +12,7 @@ class EpisodeTrainingSettings:
     """How a policy that writes programs is taught to experiment first.
 
     Attributes:
-        steps: Optimiser steps.
+        steps: Number of optimiser steps.
         batch_size: Episodes a step.
         learning_rate: Peak of the cosine schedule.
         final_learning_rate: Its end, as a fraction of the peak.

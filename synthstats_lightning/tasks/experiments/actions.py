@@ -39,7 +39,7 @@ class Submit:
     """A program, which ends the episode.
 
     Attributes:
-        source: The program.
+        source: Source text of the program.
     """
 
     source: str

@@ -36,7 +36,7 @@ class Turn:
         kind: An experiment, a submission, an action that could not be done, an experiment beyond the budget,
             or a turn that did not end.
         answer: What the environment said; empty if the episode was over.
-        design: Of an experiment.
+        design: What was to be observed, where the action was an experiment.
     """
 
     text: str
@@ -85,7 +85,7 @@ class ExperimentEpisode:
         task: What it is an episode of.
 
     Attributes:
-        task: As given.
+        task: The task that the episode belongs to.
         turns: What happened so far.
         observed: Rows of each experiment, in order: column name to values.
         program: What was submitted; empty if nothing was.
@@ -155,7 +155,7 @@ class ExperimentEpisode:
 
         Args:
             turn: What the policy had written of its turn; empty if it could not begin one.
-            reason: One line.
+            reason: Why the episode ends, in one line.
         """
         self._cut = turn, reason
         self.failure = (FailureCategory.TRUNCATED, f"turn {len(self.turns) + 1}: {reason}")

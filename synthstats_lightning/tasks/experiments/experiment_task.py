@@ -43,11 +43,12 @@ class ExperimentTask(Task):
 
     Args:
         simulator: Name in `SIMULATORS`, or a simulator (in YAML by `class_path`). It is copied.
-        seed: Of the instance; see `SimulatedTask`.
+        seed: Seed of the simulator's instance, as in `SimulatedTask`.
         experiments: Budget of an episode, from 0.
         turns: Budget of an episode, the submission included, more than 0; by default `experiments` and three.
         evaluation_points: Designs whose responses are predicted, from 1.
-        thoughts: See `policy.multi_turn.Thoughts`.
+        thoughts: What becomes of a model's thoughts: `"latent"` keeps them in the trajectory, `"stripped"`
+            neither shows them again nor counts them, `"none"` asks for none.
         domain_knowledge: Whether the prompt says what the data are; see `Task`.
         name: Short name; the simulator's by default.
 
@@ -115,7 +116,7 @@ class ExperimentTask(Task):
         """An episode again, from what the policy wrote in it.
 
         Args:
-            state: See `ExperimentEpisode.state`.
+            state: What `ExperimentEpisode.state` returned.
         """
         episode = self.begin()
         for text in state["turns"]:
@@ -130,7 +131,7 @@ class ExperimentTask(Task):
         The observed rows are shown ones: they condition and do not count.
 
         Args:
-            episode: Of this task.
+            episode: An episode of this task.
         """
         if not episode.observed:
             return self
@@ -157,7 +158,7 @@ class ExperimentTask(Task):
         """Reads and checks a design under the names that the prompt gives its fields.
 
         Args:
-            design: See `Simulator.validate`.
+            design: A design as `Simulator.validate` takes it: text, JSON, a mapping or a sequence.
 
         Raises:
             DesignError: With one line for the policy.

@@ -41,7 +41,7 @@ def render_episode_request(
     """The part of a prompt that describes a data source.
 
     Args:
-        description: One sentence.
+        description: One sentence that says what the environment is.
         columns: The covariates of an observed row.
         response: The response column.
         fields: What a design consists of.
@@ -61,7 +61,7 @@ def observation(rows: Observed, experiments_left: int) -> str:
 
     Args:
         rows: Column name to values `[rows]`.
-        experiments_left: Of the budget.
+        experiments_left: Experiments that the budget still allows.
     """
     count = len(next(iter(rows.values())))
     lines = [
@@ -76,7 +76,7 @@ def refusal(message: str, turns_left: int) -> str:
 
     Args:
         message: Why, in one line; see `plain` for what repeats the policy's own text.
-        turns_left: Of the budget.
+        turns_left: Turns that the budget still allows.
     """
     return f"{ERROR}{message}\n{TURNS_LEFT}{turns_left}"
 
@@ -85,7 +85,7 @@ def plain(message: str, limit: int = 200) -> str:
     """A message in one printable line without angle brackets, so that it can hold no tag of its own.
 
     Args:
-        message: Any text.
+        message: Any text of the environment.
         limit: Characters that are kept.
     """
     words = " ".join(message.split())

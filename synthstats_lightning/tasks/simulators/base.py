@@ -86,7 +86,7 @@ class Simulator(ABC):
         """Starts a new instance: draws its latents and rewinds all its streams.
 
         Args:
-            seed: From 0; the same seed gives the same instance in every process.
+            seed: Seed from 0 on; the same seed gives the same instance in every process.
 
         Raises:
             ValueError: If the seed is negative.
@@ -214,7 +214,7 @@ class Simulator(ABC):
 
         Args:
             design: Field name to value.
-            covariates: Its rows.
+            covariates: Covariates of the rows to respond to.
             rng: Source of the noise.
         """
         drawn: Array = self.simulate(self.latents_batch, covariates, rng)[0]
@@ -228,7 +228,7 @@ class Simulator(ABC):
         """Random designs; all different where `repeatable` is false.
 
         Args:
-            n: How many.
+            n: How many designs are drawn.
             rng: Source of them; `design_rng` is the instance's own.
 
         Raises:
@@ -314,7 +314,7 @@ class Simulator(ABC):
 
         Args:
             n: Number of designs.
-            rng: The stream.
+            rng: The stream of random numbers for evaluation points.
 
         Returns:
             Column name to values `[n * rows_per_design]`.

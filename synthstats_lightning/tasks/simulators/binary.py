@@ -25,7 +25,7 @@ class BinarySimulator(Simulator):
     density improper (the true model no longer scores best), so that `corrected` draws them as they come.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         balanced: Whether evaluation points hold as many ones as zeros; by default as the variant says.
     """
 

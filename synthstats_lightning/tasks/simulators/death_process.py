@@ -24,10 +24,10 @@ class DeathProcessSimulator(Simulator):
     `boxing_gym`: predictions are cut to whole numbers before the error. `corrected`: they stay as they are.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         population: Number of individuals.
         theta_mean: Location of the truncated normal prior of the infection rate.
-        theta_sd: Its scale.
+        theta_sd: Scale of the truncated normal prior of the infection rate.
         theta_max: Its upper end.
         max_time: Upper end of the times that can be observed.
     """

@@ -33,7 +33,7 @@ class DesignField:
     """One field of a design.
 
     Attributes:
-        name: Python identifier.
+        name: Name of the field, a Python identifier.
         kind: What an entry is; a binary one is 0 or 1, a category one of `categories`.
         low: Smallest value; minus infinity if there is none.
         high: Largest value; infinity if there is none.

@@ -32,7 +32,7 @@ class DugongsSimulator(Simulator):
     where the curve levels off, and the length is `N(m, 0.25)` truncated below at 0.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         alpha_mean: Prior mean of the asymptote, metres.
         alpha_sd: Its standard deviation.
         beta_mean: Prior mean of the growth still to come at age 0, metres.

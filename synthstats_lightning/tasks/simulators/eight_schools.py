@@ -34,7 +34,7 @@ class EightSchoolsSimulator(Simulator):
     `corrected`: as it is.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         mu_sd: Prior standard deviation of the mean effect, points.
         tau_scale: Scale of the half-normal prior of the spread between schools, points.
         standard_errors: Known standard error of each school's estimate, points.

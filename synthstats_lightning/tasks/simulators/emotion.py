@@ -53,7 +53,7 @@ class EmotionSimulator(Simulator):
     `corrected`: from the prize.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         noise_scale: Scale of the half-normal prior of the noise of each emotion.
     """
 

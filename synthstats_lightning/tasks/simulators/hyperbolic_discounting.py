@@ -29,8 +29,8 @@ class HyperbolicDiscountingSimulator(BinarySimulator):
     go up to a million. `corrected`: points as they come, rewards up to 300, days up to 365.
 
     Args:
-        variant: Which definition.
-        balanced: See `BinarySimulator`.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
+        balanced: Whether evaluation points hold as many ones as zeros; by default as the variant says.
         log_k_mean: Prior mean of the log discount rate (k per day).
         log_k_sd: Its standard deviation.
         alpha_scale: Scale of the half-normal prior of the spread of choices, dollars.

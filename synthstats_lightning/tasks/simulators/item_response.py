@@ -33,9 +33,9 @@ class ItemResponseSimulator(BinarySimulator):
     the goals' truths are the latents that they ask for.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         mode: Parameters of an item.
-        balanced: See `BinarySimulator`.
+        balanced: Whether evaluation points hold as many ones as zeros; by default as the variant says.
         num_students: Students, numbered from 0.
         num_questions: Questions, numbered from 0.
         num_evaluation: Cells of the table that are kept for evaluation.

@@ -39,8 +39,8 @@ class LocationFindingSimulator(Simulator):
     evaluation too, and coordinates are between -5 and 5.
 
     Args:
-        variant: Which definition.
-        num_sources: Hidden sources.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
+        num_sources: Number of hidden sources.
         background: Intensity far from all sources.
         strength: Numerator of each source.
         max_signal: Added to each squared distance, so that a source itself has a finite intensity.

@@ -39,7 +39,7 @@ class LotkaVolterraSimulator(Simulator):
     population is observed with log-normal noise of standard deviation 0.1.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         means: Prior means of `alpha`, `beta`, `gamma`, `delta`, per unit of time.
         sds: Their prior standard deviations.
         initial: Prey and predators at time 0.

@@ -95,8 +95,8 @@ class MoralMachinesSimulator(BinarySimulator):
     choices of group 1 as of group 2. `corrected`: points as they come; see `BinarySimulator`.
 
     Args:
-        variant: Which definition.
-        balanced: See `BinarySimulator`.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
+        balanced: Whether evaluation points hold as many ones as zeros; by default as the variant says.
     """
 
     name: ClassVar[str] = "moral_machines"

@@ -30,7 +30,7 @@ class PeregrinesSimulator(Simulator):
     of the fit, evaluation years are uniform over it, and predictions stay as they are.
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         means: Prior means of `alpha`, `beta1`, `beta2`, `beta3`.
         sds: Their prior standard deviations.
     """

@@ -28,7 +28,7 @@ def populations(rates: FloatArray, initial: tuple[float, float], times: FloatArr
     Args:
         rates: `a`, `b`, `g`, `d`, shape `[size, 4]`.
         initial: Populations at time 0: prey, predators.
-        times: From 0, shape `[size, rows]`.
+        times: Times from 0 on, of shape `[size, rows]`.
 
     Returns:
         Prey and predators, shape `[2, size, rows]`, at most `CEILING`.

@@ -33,7 +33,7 @@ class SurgicalSimulator(Simulator):
     what the published deaths say (-2.5 and 0.4).
 
     Args:
-        variant: Which definition.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
         mu_range: Ends of the uniform prior of `mu`; by default as the variant says.
         sigma_range: Ends of the uniform prior of `sigma`; by default as the variant says.
     """

@@ -27,8 +27,8 @@ class SurvivalSimulator(BinarySimulator):
     probability `1 - exp(-years * hazard)`, and points as they come (see `BinarySimulator`).
 
     Args:
-        variant: Which definition.
-        balanced: See `BinarySimulator`.
+        variant: Which definition holds: `"corrected"` or `"boxing_gym"`.
+        balanced: Whether evaluation points hold as many ones as zeros; by default as the variant says.
         num_patients: Patients of an instance, numbered from 0.
         max_years: Largest time since surgery.
         baseline_shape: Shape of the gamma prior of the baseline hazard.
