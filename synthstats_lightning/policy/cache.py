@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from synthstats_lightning.policy.grouped_attention import is_written_out
-
 BLOCK = 64
 """Tokens by which a layer's buffers grow."""
 
@@ -21,9 +19,8 @@ class BufferedLayer(DynamicLayer):
     """A layer of keys and values in buffers with room to grow.
 
     `DynamicLayer` concatenates at every token, which copies the whole cache: on CPU that costs more than the
-    model itself. This one writes in place and copies once every `BLOCK` tokens. Keys in float32 on a CPU lie
-    with time as the last axis, as the products with a new token's query read them. For sampling only:
-    in-place writes and gradients do not mix.
+    model itself. This one writes in place and copies once every `BLOCK` tokens. For sampling only: in-place
+    writes and gradients do not mix.
     """
 
     def __init__(self) -> None:
@@ -43,7 +40,7 @@ class BufferedLayer(DynamicLayer):
         end = start + new
         if self.buffers is None or self.buffers[0].shape[-2] < end:
             self.buffers = (
-                _grown(self.keys, key_states, start, end, is_written_out(key_states)),
+                _grown(self.keys, key_states, start, end),
                 _grown(self.values, value_states, start, end),
             )
         key_buffer, value_buffer = self.buffers
@@ -51,8 +48,7 @@ class BufferedLayer(DynamicLayer):
         value_buffer[..., start:end, :] = value_states
         self.keys, self.values = key_buffer[..., :end, :], value_buffer[..., :end, :]
         self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
-        # attention of several new tokens wants the usual order
-        return self.keys if new == 1 else self.keys.contiguous(), self.values
+        return self.keys, self.values
 
     @torch.no_grad()
     def reorder_cache(self, beam_idx: Tensor) -> None:
@@ -61,7 +57,7 @@ class BufferedLayer(DynamicLayer):
         if not length:
             return
         buffers = (
-            _room(self.keys, len(beam_idx), length + 1, is_written_out(self.keys)),
+            _room(self.keys, len(beam_idx), length + 1),
             _room(self.values, len(beam_idx), length + 1),
         )
         self.keys, self.values = (
@@ -71,23 +67,17 @@ class BufferedLayer(DynamicLayer):
         self.buffers = buffers
 
 
-def _grown(past: Tensor | None, new: Tensor, start: int, end: int, time_last: bool = False) -> Tensor:
+def _grown(past: Tensor | None, new: Tensor, start: int, end: int) -> Tensor:
     """A buffer with room for `end` tokens, whose first `start` are `past`."""
-    buffer = _room(new, new.shape[0], end, time_last)
+    buffer = _room(new, new.shape[0], end)
     if past is not None and start > 0:
         buffer[..., :start, :] = past
     return buffer
 
 
-def _room(like: Tensor, batch: int, tokens: int, time_last: bool = False) -> Tensor:
-    """An empty `[batch, heads, tokens or more, size]` with the heads and the size of another.
-
-    With `time_last` the tokens of one entry lie next to each other, as in a transposed
-    `[batch, heads, size, tokens or more]`.
-    """
+def _room(like: Tensor, batch: int, tokens: int) -> Tensor:
+    """An empty `[batch, heads, tokens or more, size]` with the heads and the size of another."""
     heads, size, room = like.shape[1], like.shape[-1], -(-tokens // BLOCK) * BLOCK
-    if time_last:
-        return like.new_empty(batch, heads, size, room).transpose(-1, -2)
     return like.new_empty(batch, heads, room, size)
 
 

@@ -166,10 +166,6 @@ def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
         raise OSError(
             f"no model {source!r}: give 'tiny', an existing folder or a hub name ({reason[:300]})"
         ) from error
-    if model.config._attn_implementation == "sdpa":
-        from synthstats_lightning.policy.grouped_attention import register
-
-        model.set_attn_implementation(register())
     return model, tokenizer
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 from transformers import Qwen3Config
@@ -41,24 +40,6 @@ def test_keys_and_values_are_those_of_a_cache_that_concatenates() -> None:
     choose(1)
     go_on(1, 2 * BLOCK)
     go_on(1, 1)
-
-
-@pytest.mark.parametrize(("dtype", "time_last"), [(torch.float32, True), (torch.bfloat16, False)])
-def test_keys_lie_as_the_products_of_one_token_read_them(dtype: torch.dtype, time_last: bool) -> None:
-    layer = BufferedLayer()
-
-    def order(tokens: int) -> bool:
-        given = torch.zeros(3, HEADS, tokens, SIZE, dtype=dtype)
-        keys, values = layer.update(given, given)
-        assert values.stride(-1) == 1
-        return keys.stride(-2) == 1 and keys.stride(-1) > 1
-
-    assert order(BLOCK - 2) is False
-    assert order(1) is time_last
-    layer.reorder_cache(torch.tensor([0, 0, 2]))
-    assert order(1) is time_last
-    assert order(2) is False, "several new tokens: the usual order"
-    assert order(1) is time_last, "a grown buffer"
 
 
 def test_rows_can_be_dropped_without_a_copy_at_the_next_token() -> None:
