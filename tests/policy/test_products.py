@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import math
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,9 @@ from torch.nn import functional
 from synthstats_lightning.policy import products
 from synthstats_lightning.policy.products import (
     LARGE,
-    MEDIUM,
+    PACKED,
     ROWS,
-    blas_is_slow,
-    layout_is_faster,
+    least_entries,
     linear,
     packed,
     times,
@@ -29,8 +27,7 @@ MANY = 20_000
 
 @pytest.fixture(params=[False, True], ids=["blas", "one_dnn"])
 def one_dnn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(products, "blas_is_slow", lambda: request.param)
-    monkeypatch.setattr(products, "layout_is_faster", lambda threads: request.param)
+    monkeypatch.setattr(products, "least_entries", lambda: 0 if request.param else math.inf)
     return bool(request.param)
 
 
@@ -39,17 +36,9 @@ def never_one_dnn(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise AssertionError("left to oneDNN")
 
-    monkeypatch.setattr(products, "blas_is_slow", lambda: True)
-    monkeypatch.setattr(products, "layout_is_faster", lambda threads: True)
+    monkeypatch.setattr(products, "least_entries", lambda: 0)
     monkeypatch.setattr(products, "_one_dnn", fail)
     monkeypatch.setattr(products, "_packed", fail)
-
-
-@pytest.fixture
-def deterministic() -> Iterator[None]:
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -141,32 +130,22 @@ def test_little_work_is_left_to_blas(never_one_dnn: None) -> None:
 def test_much_work_with_a_small_weight_is_not(monkeypatch: pytest.MonkeyPatch, never_one_dnn: None) -> None:
     with pytest.raises(AssertionError, match="left to oneDNN"):
         linear(normal(MANY, 100), normal(200, 100))
-    monkeypatch.setattr(products, "blas_is_slow", lambda: False)
-    linear(normal(MANY, 100), normal(200, 100))
+    for least in (LARGE, math.inf):
+        monkeypatch.setattr(products, "least_entries", lambda least=least: least)
+        linear(normal(MANY, 100), normal(200, 100))
 
 
-def test_deterministic_runs_keep_the_weight(never_one_dnn: None, deterministic: None) -> None:
-    weight = normal(2048, 512)
-    assert packed(weight) is weight
-
-
-@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("least", [0, LARGE, math.inf])
 @pytest.mark.parametrize("rows", [1, 5, 32])
-def test_the_processor_decides_on_a_medium_weight(
-    slow: bool, rows: int, monkeypatch: pytest.MonkeyPatch, deterministic: None
+def test_the_processor_decides_on_the_layout(
+    least: float, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a trial, so that deterministic runs may have it."""
-
-    def trial(threads: int) -> bool:
-        raise AssertionError("a trial")
-
-    monkeypatch.setattr(products, "blas_is_slow", lambda: slow)
-    monkeypatch.setattr(products, "layout_is_faster", trial)
-    weight, small = normal(256, MEDIUM // 256, seed=1), normal(255, MEDIUM // 256)
-    given, x = packed(weight), normal(rows, MEDIUM // 256)
-    assert given.is_mkldnn is slow
-    assert packed(small) is small
-    assert torch.allclose(linear(x, given).double(), x.double() @ weight.double().T, atol=1e-4)
+    monkeypatch.setattr(products, "least_entries", lambda: least)
+    for entries in (PACKED - 256, PACKED, LARGE):
+        weight, x = normal(256, entries // 256, seed=1), normal(rows, entries // 256)
+        given = packed(weight)
+        assert given.is_mkldnn is (entries >= max(PACKED, least))
+        assert torch.allclose(linear(x, given).double(), x.double() @ weight.double().T, atol=1e-3)
 
 
 def test_autocast_is_left_to_blas(never_one_dnn: None) -> None:
@@ -191,33 +170,29 @@ def test_compiled_code_is_left_to_the_compiler(never_one_dnn: None, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "capability", "slow"),
+    ("vendor", "family", "capability", "least"),
     [
-        ("AuthenticAMD", "AVX512", True),
-        ("AuthenticAMD", "AVX2", False),
-        ("GenuineIntel", "AVX512", False),
-        (None, "AVX512", False),
+        ("AuthenticAMD", 26, "AVX512", 0),
+        ("AuthenticAMD", 25, "AVX512", LARGE),
+        ("AuthenticAMD", 25, "AVX2", math.inf),  # Zen 3
+        ("GenuineIntel", 6, "AVX512", math.inf),
+        (None, 26, "AVX512", math.inf),
     ],
 )
-def test_which_processors_mkl_is_slow_on(
-    vendor: str | None, capability: str, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_which_weights_of_which_processors(
+    vendor: str | None,
+    family: int,
+    capability: str,
+    least: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     info = tmp_path / "cpuinfo"
     if vendor is not None:
-        info.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+        info.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 17\n")
     monkeypatch.setattr(products, "CPU_INFO", info)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-    assert blas_is_slow.__wrapped__() is slow
+    assert least_entries.__wrapped__() == least
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
-    assert blas_is_slow.__wrapped__() is False
-
-
-@pytest.mark.parametrize("slow", ["plain", "packed"])
-def test_a_trial_finds_the_faster_layout(slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def product(name: str) -> object:
-        return lambda *arguments: time.sleep(0.005 if name == slow else 0.0)
-
-    monkeypatch.setattr(functional, "linear", product("plain"))
-    monkeypatch.setattr(products, "_one_dnn", product("packed"))
-    assert layout_is_faster.__wrapped__(1) is (slow == "plain")
+    assert least_entries.__wrapped__() == math.inf
