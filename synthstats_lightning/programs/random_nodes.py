@@ -13,9 +13,8 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.fields import check_intrinsic, check_matrix, check_total
 from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.programs.laws import VECTORS
-from synthstats_lightning.programs.series import check_volatility
 from synthstats_lightning.programs.shapes import Shape, broadcast
-from synthstats_lightning.programs.vectors import check_vector
+from synthstats_lightning.programs.vectors import check_vector, check_volatility
 
 
 @runtime_checkable

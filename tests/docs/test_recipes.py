@@ -57,7 +57,7 @@ def configured(capsys: pytest.CaptureFixture[str], overlay: Path) -> dict[str, A
 def test_every_recipe_has_at_most_five_steps() -> None:
     recipes = PAGE.read_text().split("\n### ")[1:]
     assert [text.splitlines()[0] for text in recipes] == [
-        f"Add {what}" for what in ("an objective", "a task", "a simulator", "a reward term")
+        f"Add {what}" for what in ("an objective", "a task", "a simulator", "a distribution", "a reward term")
     ]
     for text in recipes:
         steps = [int(number) for number in re.findall(r"^(\d)\. ", text, re.MULTILINE)]

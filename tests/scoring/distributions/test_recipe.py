@@ -1,4 +1,4 @@
-"""A distribution in two edits: an entry in `programs/distributions.py` and a class in a family.
+"""A distribution in two edits, as CONTRIBUTING.md shows them: an entry of the table, a class in a family.
 
 No univariate distribution of PyMC with a closed form is left to add, so that one is taken out of a copy of
 the package and put back by the two edits of the recipe.
@@ -20,25 +20,15 @@ import pytest
 from scipy import stats
 
 import synthstats_lightning
+from tests.docs.pages import ROOT, blocks
 
+PAGE = ROOT / "CONTRIBUTING.md"
 NAME = "Moyal"
-ENTRY = f'    entry("{NAME}", {{"mu": REAL, "sigma": POSITIVE}}, Support.REAL),\n'
-DEFINITION = f'''
-
-class {NAME}(Definition):
-    """Moyal with location `mu` and scale `sigma`."""
-
-    inside = real_line
-
-    @staticmethod
-    def log_kernel(offset, statistics, mu, sigma):
-        z = (statistics[0] - mu) / sigma
-        return offset - 0.5 * (z + torch.exp(-z)) - torch.log(sigma) - HALF_LOG_TWO_PI
-
-    @staticmethod
-    def sample(generator, shape, mu, sigma):
-        return mu - sigma * torch.log(standard_normal(generator, shape).square())
-'''
+ENTRY, DEFINITION = (
+    text.split("\n", 1)[1]
+    for text in blocks(PAGE, "python")
+    if f'"{NAME}"' in text or f"class {NAME}" in text
+)
 PROGRAM = f"""
 import pymc as pm
 with pm.Model() as model:
@@ -127,7 +117,7 @@ def test_two_edits_add_a_distribution(package: Path) -> None:
     assert rest == []  # nothing else knows the distribution
 
     table.write_text(table.read_text().replace("_ENTRIES = (\n", "_ENTRIES = (\n" + ENTRY))
-    family.write_text(family.read_text() + DEFINITION)
+    family.write_text(family.read_text() + "\n\n" + DEFINITION)
 
     found = score(package, [0.4, -0.3])
     assert Path(found["package"]).parent == package
