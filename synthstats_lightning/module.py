@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
+from synthstats_lightning.learning.adapter_checkpoints import (
+    check_checkpoint,
+    save_adapter_only,
+    sign_checkpoint,
+)
+from synthstats_lightning.learning.log_z_updates import estimate_log_z, learn_prompts
 from synthstats_lightning.learning.loss_inputs import check_needs, loss_inputs
-from synthstats_lightning.learning.prompts import PromptBatch
+from synthstats_lightning.learning.moving_reference import MovingReference
+from synthstats_lightning.learning.parameter_groups import parameter_groups
+from synthstats_lightning.learning.sampling_module import PROGRAMS as PROGRAMS
+from synthstats_lightning.learning.sampling_module import SamplingModule
 from synthstats_lightning.learning.skipped_steps import SkippedSteps
-from synthstats_lightning.learning.specification import specify
+from synthstats_lightning.learning.specification import check_specified, specify
 from synthstats_lightning.learning.step_metrics import step_metrics
 from synthstats_lightning.learning.throughput import Throughput
 from synthstats_lightning.objectives import (
@@ -29,34 +37,22 @@ from synthstats_lightning.objectives import (
     TrajectoryBalance,
 )
 from synthstats_lightning.policy import (
-    Environment,
     LoraSettings,
     ModelSettings,
     Policy,
-    SampledPrograms,
     SamplingSettings,
-    adapter_as,
-    copy_adapter,
     load_policy,
-    resample_suffixes,
     resolve,
-    sample_episodes,
 )
 from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.runtime.default_dtype import float32_by_default
-from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.runtime.strategies import check_strategy
-from synthstats_lightning.runtime.streams import Stream
-from synthstats_lightning.tasks import Prompt
 
-CHECKPOINT_FORMAT = 1
-PROGRAMS = "programs"
-"""Under this key `validation_step` and `test_step` return what they sampled."""
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 
 
-class GFlowNetModule(LightningModule):
+class GFlowNetModule(SamplingModule):
     """Trains a policy to write programs in proportion to their reward.
 
     `training_step` recomputes the log-probabilities of replayed programs and applies the objective; it
@@ -139,13 +135,11 @@ class GFlowNetModule(LightningModule):
         )
         self.estimates_first_log_z = log_z_init is None
         self.flow_head: FlowHead | None = None
-        self.reference_adapter: dict[str, Tensor] | None = None
-        self._reference_step = 0
+        self.reference = MovingReference(self.objective.reset_reference_every)
         self.batch_residual: Tensor | None = None
         self.throughput: Throughput | None = None
         self.policy: Policy | None = None
-        self.register_state_dict_post_hook(_drop_base_weights)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_post_hook(_expect_no_base_weights)  # type: ignore[no-untyped-call]
+        save_adapter_only(self)
 
         # `save_hyperparameters` reads the local variables: plain data instead of objects make the checkpoint
         # loadable with `weights_only=True`. Under LightningCLI it takes the parsed configuration instead.
@@ -160,15 +154,6 @@ class GFlowNetModule(LightningModule):
         if "_instantiator" not in self.hparams:
             self.hparams["_instantiator"] = _INSTANTIATOR
 
-    def _check_nameable(self) -> None:
-        for name in ("optimizer", "lr_scheduler"):
-            given = getattr(self, name)
-            if given is not None and self.hparams.get(name) is None:
-                raise ValueError(
-                    f"{name} must be a class or a functools.partial of one, so that checkpoints can name it;"
-                    f" got {given!r}"
-                )
-
     def configure_model(self) -> None:
         """Loads the policy; called by Lightning once the trainer is known, and by `load_from_checkpoint`."""
         if self.policy is None:
@@ -181,33 +166,22 @@ class GFlowNetModule(LightningModule):
             if "log_flow" in self.objective.needs:
                 self.flow_head = FlowHead(hidden_size, self.flow_width, self.seed)
 
-    @property
-    def loaded_policy(self) -> Policy:
-        """The policy.
-
-        Raises:
-            RuntimeError: If `configure_model` has not run.
-        """
-        if self.policy is None:
-            raise RuntimeError("the policy is not loaded yet: call configure_model() first")
-        return self.policy
-
     def configure_optimizers(self) -> Any:
         """One optimizer with named groups: the adapter, and log Z with its own rate and no weight decay.
 
         Raises:
             ValueError: If `optimizer` or `lr_scheduler` is an anonymous function: checkpoints need a name.
         """
-        self._check_nameable()
-        adapter = [parameter for parameter in self.loaded_policy.parameters() if parameter.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": adapter, "name": "adapter"}]
-        if extra := [parameter for parameter in self.objective.parameters() if parameter.requires_grad]:
-            groups.append({"params": extra, "name": "objective"})
-        if self.flow_head is not None:
-            flow = list(self.flow_head.parameters())
-            groups.append({"params": flow, "name": "flow", "lr": self.flow_lr, "weight_decay": 0.0})
-        log_z = list(self.log_z.parameters())
-        groups.append({"params": log_z, "name": "log_z", "lr": self.log_z_lr, "weight_decay": 0.0})
+        for name in ("optimizer", "lr_scheduler"):
+            check_specified(name, getattr(self, name), self.hparams.get(name))
+        groups = parameter_groups(
+            self.loaded_policy,
+            self.objective,
+            self.flow_head,
+            self.log_z,
+            flow_lr=self.flow_lr,
+            log_z_lr=self.log_z_lr,
+        )
         optimizer = self.optimizer(groups)
         if self.lr_scheduler is None:
             return optimizer
@@ -273,14 +247,15 @@ class GFlowNetModule(LightningModule):
     def objective_loss(self, batch: TrajectoryBatch) -> LossOutput:
         """The objective's loss of a batch, with log Z started, or followed, from the batch."""
         policy, objective, task = self.loaded_policy, self.objective, batch.task_index
-        self._learn_prompts(batch)
-        self._reset_reference()
+        learn_prompts(self.log_z, policy, batch)
+        self.reference.step(policy, self.global_step)
         if not len(batch):
             return self._no_loss(batch)
         inputs = loss_inputs(policy, batch, objective.needs, self.sampling.min_new_tokens)
         log_prob = inputs.log_prob
-        if self.reference_adapter is not None:
-            inputs.named["reference_log_prob"] = self._moved_reference(batch)
+        if self.reference.adapter is not None:
+            reference = self.reference.log_probs(policy, batch, self.sampling.min_new_tokens)
+            inputs.named["reference_log_prob"] = reference
         ratio = objective.log_target_ratio(log_prob.detach(), batch.log_reward, inputs.named)
         self._estimate_log_z(ratio, task)
         log_z = self.log_z(task)
@@ -293,19 +268,6 @@ class GFlowNetModule(LightningModule):
             output = output._replace(loss=output.loss + 0.0 * log_z.sum())
         return output
 
-    def _learn_prompts(self, batch: TrajectoryBatch) -> None:
-        """Gives log Z the features of prompts that it does not know, on all ranks at once."""
-        log_z = self.log_z
-        if not isinstance(log_z, PromptLogZ) or bool(log_z.known.all()):
-            return
-        found: list[tuple[Tensor, Tensor]] = []
-        if len(batch):
-            features = self.loaded_policy.prompt_features(batch.prompt_ids, batch.prompt_mask)
-            found.append((batch.task_index.cpu(), features.detach().float().cpu()))
-        for of_rank in gather_objects(found):
-            for task, features in of_rank:
-                log_z.set_features(task.to(self.device), features.to(self.device))
-
     def _no_loss(self, batch: TrajectoryBatch) -> LossOutput:
         """A step of a rank without programs: no gradient, and its part in whatever the others exchange."""
         objective, nothing = self.objective, batch.log_reward
@@ -316,113 +278,8 @@ class GFlowNetModule(LightningModule):
         return LossOutput(zero, nothing, {})
 
     def _estimate_log_z(self, log_ratio: Tensor, task_index: Tensor) -> None:
-        """Starts log Z from a batch, and lets it follow where the objective learns none; on all ranks."""
-        learned = self.objective.learns_log_z
-        if self.estimates_first_log_z or not learned:
-            self.log_z.initialise(log_ratio, task_index)
-        if not learned:
-            self.log_z.follow(log_ratio, task_index)
-
-    def _reset_reference(self) -> None:
-        """Where the reference policy moves, makes it the present one when it is time; on all ranks."""
-        every, step = self.objective.reset_reference_every, self.global_step
-        if every > 0 and step > 0 and step % every == 0 and step != self._reference_step:
-            self.reference_adapter, self._reference_step = copy_adapter(self.loaded_policy), step
-
-    def _moved_reference(self, batch: TrajectoryBatch) -> Tensor:
-        """Log-probabilities under the reference policy as it was at the last reset."""
-        policy = self.loaded_policy
-        if self.reference_adapter is None:
-            return batch.reference_log_prob
-        with adapter_as(policy, self.reference_adapter), policy.evaluating():
-            return policy.program_log_probs(
-                batch.prompt_ids,
-                batch.program_ids,
-                batch.program_mask,
-                batch.prompt_mask,
-                min_new_tokens=self.sampling.min_new_tokens,
-                own_mask=batch.own_mask,
-            )
-
-    def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
-        """Fresh programs, which `ProgramScoring` scores."""
-        return self._evaluation_step(batch, "val")
-
-    def test_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
-        """Fresh programs, which `ProgramScoring` scores."""
-        return self._evaluation_step(batch, "test")
-
-    def predict_step(self, batch: PromptBatch, batch_idx: int) -> SampledPrograms:
-        """Fresh programs."""
-        return self._sample(batch, stream=Stream.PREDICTION.at(batch.batch_index))
-
-    def _evaluation_step(self, batch: PromptBatch, stage: str) -> dict[str, SampledPrograms]:
-        programs = self._sample(batch, stream=Stream.EVALUATION.at(batch.batch_index))
-        size = len(programs.sources)
-        self.log(f"{stage}/log_prob", programs.log_prob.mean(), batch_size=size, sync_dist=True)
-        self.log(
-            f"{stage}/tokens", programs.program_mask.sum(1).float().mean(), batch_size=size, sync_dist=True
-        )
-        return {PROGRAMS: programs}
-
-    def _sample(self, batch: PromptBatch, stream: int) -> SampledPrograms:
-        return self.sample(batch.prompts, batch.num_samples, self.sampling, stream, batch.environments)
-
-    def sample(
-        self,
-        prompts: Sequence[Prompt],
-        num_samples: int | Sequence[int],
-        settings: SamplingSettings,
-        stream: int,
-        environments: Sequence[Environment] = (),
-    ) -> SampledPrograms:
-        """Fresh programs, or episodes, from the policy as it is now.
-
-        Args:
-            prompts: One a task.
-            num_samples: Programs a prompt, one number or one for each.
-            settings: Temperature, exploration and length.
-            stream: Number of the random stream: equal seed, rank and stream give equal programs.
-            environments: What the policy talks to, one a prompt, for episodes of several turns.
-        """
-        policy = self.loaded_policy
-        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
-        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
-        at = {"seed": self.seed, "rank": self.global_rank, "step": stream}
-        with float32_by_default():
-            if environments:
-                programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
-            else:
-                programs = policy.sample(encoded, num_samples, settings, **at)
-        if self.throughput is not None:
-            own = programs.program_mask if programs.own_mask is None else programs.own_mask
-            self.throughput.sampled(own)
-        return programs
-
-    def resample_suffixes(
-        self,
-        prompts: Sequence[Prompt],
-        prompt_index: Sequence[int],
-        prefixes: Sequence[Sequence[int]],
-        settings: SamplingSettings,
-        stream: int,
-    ) -> SampledPrograms:
-        """Programs that begin with given tokens and go on as the policy will; see `policy.resample_suffixes`.
-
-        Args:
-            prompts: One a task.
-            prompt_index: Which prompt each program answers.
-            prefixes: First tokens of each program.
-            settings: Temperature, exploration and length.
-            stream: Number of the random stream.
-        """
-        policy = self.loaded_policy
-        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
-        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
-        with float32_by_default():
-            return resample_suffixes(
-                policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
-            )
+        always = not self.objective.learns_log_z
+        estimate_log_z(self.log_z, log_ratio, task_index, first=self.estimates_first_log_z, always=always)
 
     def learned_log_z(self, task_index: int) -> float:
         """Log Z of a task as learned so far, in nats."""
@@ -430,11 +287,10 @@ class GFlowNetModule(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds what the adapter belongs to."""
-        checkpoint["synthstats_format"] = CHECKPOINT_FORMAT
-        checkpoint["policy_identity"] = self.loaded_policy.identity()
+        sign_checkpoint(checkpoint, self.loaded_policy)
         checkpoint["skipped_steps"] = self.skipped_steps.count
-        if self.reference_adapter is not None:
-            checkpoint["reference_adapter"] = self.reference_adapter
+        if self.reference.adapter is not None:
+            checkpoint["reference_adapter"] = self.reference.adapter
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuses a checkpoint of another format or of another base model.
@@ -444,39 +300,10 @@ class GFlowNetModule(LightningModule):
         """
         # `load_from_checkpoint` builds the module from these, but does not tell the module
         self._set_hparams(checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY])
-        if checkpoint.get("synthstats_format") != CHECKPOINT_FORMAT:
-            raise ValueError(
-                f"checkpoint of format {checkpoint.get('synthstats_format')!r};"
-                f" this version reads {CHECKPOINT_FORMAT}"
-            )
-        self.reference_adapter = checkpoint.get("reference_adapter")
+        check_checkpoint(checkpoint, self.loaded_policy)
+        self.reference.adapter = checkpoint.get("reference_adapter")
         self.skipped_steps.count = checkpoint.get("skipped_steps", 0)
-        saved, present = checkpoint["policy_identity"], self.loaded_policy.identity()
-        if saved != present:
-            keys = sorted(key for key in {*saved, *present} if saved.get(key) != present.get(key))
-            raise ValueError(
-                "the checkpoint's adapter belongs to another policy: "
-                + "; ".join(f"{key} was {saved.get(key)!r}, now {present.get(key)!r}" for key in keys)
-            )
 
     def save_pretrained(self, folder: str) -> None:
         """Writes the adapter in PEFT form and the tokenizer to a folder."""
         self.loaded_policy.save_pretrained(folder)
-
-
-def _trainable(module: torch.nn.Module) -> set[str]:
-    return {name for name, parameter in module.named_parameters() if parameter.requires_grad}
-
-
-def _drop_base_weights(module: torch.nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    kept = {prefix + name for name in _trainable(module)}
-    for key in [key for key in state if key.startswith(prefix + "policy.") and key not in kept]:
-        del state[key]
-
-
-def _expect_no_base_weights(module: torch.nn.Module, incompatible: Any) -> None:
-    # As a submodule of another module, our keys carry a prefix that is not known here.
-    trainable = tuple(_trainable(module))
-    incompatible.missing_keys[:] = [
-        key for key in incompatible.missing_keys if "policy." not in key or key.endswith(trainable)
-    ]

@@ -15,8 +15,7 @@ def specify(value: Any) -> Specification | None:
 
     Args:
         value: A class, a `functools.partial` of a class, an instance whose constructor arguments are
-            attributes of
-            the same names, or `None`.
+            attributes of the same names, or `None`.
 
     Returns:
         The specification, or `None` where there is none: for `None` itself and for anonymous functions.
@@ -38,6 +37,24 @@ def specify(value: Any) -> Specification | None:
     ]
     init_args = {name: _plain(getattr(value, name)) for name in names}
     return {"class_path": _path(type(value)), "init_args": init_args}
+
+
+def check_specified(name: str, value: Any, specification: Any) -> None:
+    """Refuses what has no specification, so that no checkpoint could name it.
+
+    Args:
+        name: Name of the argument.
+        value: What was given.
+        specification: What `specify` made of it.
+
+    Raises:
+        ValueError: If something was given that has none.
+    """
+    if value is not None and specification is None:
+        raise ValueError(
+            f"{name} must be a class or a functools.partial of one, so that checkpoints can name it;"
+            f" got {value!r}"
+        )
 
 
 def _plain(value: Any) -> Any:

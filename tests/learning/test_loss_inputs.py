@@ -159,8 +159,8 @@ def test_a_reset_reference_is_the_policy_as_it_was(monkeypatch):
     module.on_save_checkpoint(saved)
     other = made(objective=RelativeTrajectoryBalance(log_z="batch", reset_reference_every=2))
     other.on_load_checkpoint(saved)
-    for name, value in module.reference_adapter.items():
-        assert torch.equal(other.reference_adapter[name], value)
+    for name, value in module.reference.adapter.items():
+        assert torch.equal(other.reference.adapter[name], value)
 
 
 def test_minimum_length_reaches_the_loss_and_the_samples():

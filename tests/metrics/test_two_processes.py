@@ -11,6 +11,7 @@ from torch import distributed, multiprocessing
 
 from synthstats_lightning import GFlowNetModule, ReplayDataModule
 from synthstats_lightning.callbacks.exchange import BufferExchange
+from synthstats_lightning.learning.log_z_updates import learn_prompts
 from synthstats_lightning.learning.step_metrics import step_metrics
 from synthstats_lightning.metrics import (
     GroupedVariance,
@@ -171,13 +172,15 @@ def prompts_in_process(rank: int) -> None:
         prompt_features=lambda ids, mask: ids.float() @ torch.tensor([[1.0, 2.0, 4.0], [0.0, 1.0, 5.0]])
     )
     batch = collate([Trajectory(rank, (5,), 1.0, -1.0)], {0: (1, 0), 1: (2, 3)})
-    made._learn_prompts(batch if rank == 0 else empty_batch())
+    learn_prompts(made.log_z, made.policy, batch if rank == 0 else empty_batch())
     assert made.log_z.known.tolist() == [True, False]
-    made._learn_prompts(batch)
+    learn_prompts(made.log_z, made.policy, batch)
     assert made.log_z.known.tolist() == [True, True]
     features = gather_objects(made.log_z.features)
     assert torch.equal(*features)
-    made._learn_prompts(empty_batch() if rank else batch)  # all known: nobody waits for anybody
+    learn_prompts(
+        made.log_z, made.policy, empty_batch() if rank else batch
+    )  # all known: nobody waits for anybody
 
 
 def steps_in_process(rank: int) -> None:

@@ -1,0 +1,74 @@
+"""Checkpoints that hold an adapter and not the base weights under it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from synthstats_lightning.policy import Policy
+
+FORMAT = 1
+"""Of what a module adds to a checkpoint."""
+
+
+def save_adapter_only(module: nn.Module) -> None:
+    """Has a module's state leave out the base weights of its `policy`, and not miss them when it is loaded.
+
+    Args:
+        module: The module.
+    """
+    module.register_state_dict_post_hook(_drop_base_weights)  # type: ignore[no-untyped-call]
+    module.register_load_state_dict_post_hook(_expect_no_base_weights)  # type: ignore[no-untyped-call]
+
+
+def sign_checkpoint(checkpoint: dict[str, Any], policy: Policy) -> None:
+    """Adds what the adapter belongs to, and the format.
+
+    Args:
+        checkpoint: What is going to be saved.
+        policy: The policy, whose adapter is in it.
+    """
+    checkpoint["synthstats_format"] = FORMAT
+    checkpoint["policy_identity"] = policy.identity()
+
+
+def check_checkpoint(checkpoint: dict[str, Any], policy: Policy) -> None:
+    """Refuses a checkpoint of another format or of another base model.
+
+    Args:
+        checkpoint: What was read.
+        policy: The policy that takes the adapter.
+
+    Raises:
+        ValueError: If the format, the base model or its tokenizer differ.
+    """
+    if checkpoint.get("synthstats_format") != FORMAT:
+        raise ValueError(
+            f"checkpoint of format {checkpoint.get('synthstats_format')!r}; this version reads {FORMAT}"
+        )
+    saved, present = checkpoint["policy_identity"], policy.identity()
+    if saved != present:
+        keys = sorted(key for key in {*saved, *present} if saved.get(key) != present.get(key))
+        raise ValueError(
+            "the checkpoint's adapter belongs to another policy: "
+            + "; ".join(f"{key} was {saved.get(key)!r}, now {present.get(key)!r}" for key in keys)
+        )
+
+
+def _trainable(module: nn.Module) -> set[str]:
+    return {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+
+
+def _drop_base_weights(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    kept = {prefix + name for name in _trainable(module)}
+    for key in [key for key in state if key.startswith(prefix + "policy.") and key not in kept]:
+        del state[key]
+
+
+def _expect_no_base_weights(module: nn.Module, incompatible: Any) -> None:
+    # As a submodule of another module, our keys carry a prefix that is not known here.
+    trainable = tuple(_trainable(module))
+    incompatible.missing_keys[:] = [
+        key for key in incompatible.missing_keys if "policy." not in key or key.endswith(trainable)
+    ]

@@ -1,0 +1,132 @@
+"""What is asked of a policy beside its training: fresh programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lightning.pytorch import LightningModule
+
+from synthstats_lightning.learning.prompts import PromptBatch
+from synthstats_lightning.learning.throughput import Throughput
+from synthstats_lightning.policy import (
+    Environment,
+    Policy,
+    SampledPrograms,
+    SamplingSettings,
+    resample_suffixes,
+    sample_episodes,
+)
+from synthstats_lightning.runtime.default_dtype import float32_by_default
+from synthstats_lightning.runtime.streams import Stream
+from synthstats_lightning.tasks import Prompt
+
+PROGRAMS = "programs"
+"""Under this key `validation_step` and `test_step` return what they sampled."""
+
+
+class SamplingModule(LightningModule):
+    """A module with a policy that writes programs for validation, test, prediction and callbacks.
+
+    Attributes:
+        policy: The policy; `None` until it is loaded.
+        sampling: Settings of validation, test and prediction; `min_new_tokens` is that of all samples.
+        seed: Seeds the sampling streams, together with rank and step.
+        throughput: Counts sampled tokens while there is one.
+    """
+
+    policy: Policy | None
+    sampling: SamplingSettings
+    seed: int
+    throughput: Throughput | None
+
+    @property
+    def loaded_policy(self) -> Policy:
+        """The policy.
+
+        Raises:
+            RuntimeError: If `configure_model` has not run.
+        """
+        if self.policy is None:
+            raise RuntimeError("the policy is not loaded yet: call configure_model() first")
+        return self.policy
+
+    def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
+        """Fresh programs, which `ProgramScoring` scores."""
+        return self._evaluation_step(batch, "val")
+
+    def test_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
+        """Fresh programs, which `ProgramScoring` scores."""
+        return self._evaluation_step(batch, "test")
+
+    def predict_step(self, batch: PromptBatch, batch_idx: int) -> SampledPrograms:
+        """Fresh programs."""
+        return self._sample(batch, stream=Stream.PREDICTION.at(batch.batch_index))
+
+    def _evaluation_step(self, batch: PromptBatch, stage: str) -> dict[str, SampledPrograms]:
+        programs = self._sample(batch, stream=Stream.EVALUATION.at(batch.batch_index))
+        size = len(programs.sources)
+        self.log(f"{stage}/log_prob", programs.log_prob.mean(), batch_size=size, sync_dist=True)
+        self.log(
+            f"{stage}/tokens", programs.program_mask.sum(1).float().mean(), batch_size=size, sync_dist=True
+        )
+        return {PROGRAMS: programs}
+
+    def _sample(self, batch: PromptBatch, stream: int) -> SampledPrograms:
+        return self.sample(batch.prompts, batch.num_samples, self.sampling, stream, batch.environments)
+
+    def sample(
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int | Sequence[int],
+        settings: SamplingSettings,
+        stream: int,
+        environments: Sequence[Environment] = (),
+    ) -> SampledPrograms:
+        """Fresh programs, or episodes, from the policy as it is now.
+
+        Args:
+            prompts: One a task.
+            num_samples: Programs a prompt, one number or one for each.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream: equal seed, rank and stream give equal programs.
+            environments: What the policy talks to, one a prompt, for episodes of several turns.
+        """
+        policy = self.loaded_policy
+        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
+        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
+        at = {"seed": self.seed, "rank": self.global_rank, "step": stream}
+        with float32_by_default():
+            if environments:
+                programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
+            else:
+                programs = policy.sample(encoded, num_samples, settings, **at)
+        if self.throughput is not None:
+            own = programs.program_mask if programs.own_mask is None else programs.own_mask
+            self.throughput.sampled(own)
+        return programs
+
+    def resample_suffixes(
+        self,
+        prompts: Sequence[Prompt],
+        prompt_index: Sequence[int],
+        prefixes: Sequence[Sequence[int]],
+        settings: SamplingSettings,
+        stream: int,
+    ) -> SampledPrograms:
+        """Programs that begin with given tokens and go on as the policy will; see `policy.resample_suffixes`.
+
+        Args:
+            prompts: One a task.
+            prompt_index: Which prompt each program answers.
+            prefixes: First tokens of each program.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream.
+        """
+        policy = self.loaded_policy
+        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
+        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
+        with float32_by_default():
+            return resample_suffixes(
+                policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
+            )
