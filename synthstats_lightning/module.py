@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
@@ -46,10 +46,14 @@ from synthstats_lightning.policy import (
 )
 from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.runtime.default_dtype import float32_by_default
+from synthstats_lightning.runtime.former_names import renamed_hyper_parameters
 from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.runtime.strategies import check_strategy
 
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
+
+
+T = TypeVar("T", bound="GFlowNetModule")
 
 
 class GFlowNetModule(SamplingModule):
@@ -284,6 +288,18 @@ class GFlowNetModule(SamplingModule):
     def learned_log_z(self, task_index: int) -> float:
         """Log Z of a task as learned so far, in nats."""
         return float(self.log_z.per_task()[task_index])
+
+    @classmethod
+    def load_from_checkpoint(cls: type[T], checkpoint_path: Any, *options: Any, **changed: Any) -> T:
+        """As Lightning's, with classes that have moved since found where they are.
+
+        Args:
+            checkpoint_path: The checkpoint.
+            *options: See Lightning's method of this name.
+            **changed: See Lightning's method of this name.
+        """
+        changed = renamed_hyper_parameters(checkpoint_path) | changed
+        return super().load_from_checkpoint(checkpoint_path, *options, **changed)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds what the adapter belongs to."""

@@ -28,6 +28,7 @@ from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.runtime.durable_files import out_of_space
+from synthstats_lightning.runtime.former_names import renamed_hyper_parameters
 from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
 
@@ -70,6 +71,21 @@ class GFlowNetCLI(LightningCLI):
                 chosen.ckpt_path = choose_checkpoint(chosen)
             except (FileNotFoundError, TornCheckpointError) as error:
                 fail(str(error))
+
+    def _parse_ckpt_path(self) -> None:
+        """As Lightning's, with classes that have moved since the checkpoint found where they are."""
+        subcommand = self.config.get("subcommand")
+        saved = renamed_hyper_parameters(self.config[subcommand].get("ckpt_path")) if subcommand else {}
+        if not saved:
+            super()._parse_ckpt_path()
+            return
+        saved.pop("_instantiator", None)
+        module = (
+            {"class_path": saved.pop("_class_path"), "dict_kwargs": saved}
+            if "_class_path" in saved
+            else saved
+        )
+        self.config = self.parser.parse_object({subcommand: {"model": module}}, self.config)
 
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """The trainer, with the sections' callbacks before the user's own."""

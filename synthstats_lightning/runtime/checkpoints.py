@@ -14,6 +14,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from synthstats_lightning.runtime.durable_files import is_temporary, out_of_space, replacing
+from synthstats_lightning.runtime.former_names import HYPER_PARAMETERS, with_present_names
 
 SUFFIX = ".ckpt"
 _LAST = re.compile(r"last(-v\d+)?\.ckpt")
@@ -72,6 +73,8 @@ class DurableCheckpointIO(TorchCheckpointIO):
     ) -> dict[str, Any]:
         """Reads a checkpoint; instead of a torn `last.ckpt` the newest whole one of its folder.
 
+        Hyper-parameters name classes as they are called today; see `runtime.former_names`.
+
         Args:
             path: The file.
             map_location: Where tensors go, see `torch.load`.
@@ -81,8 +84,10 @@ class DurableCheckpointIO(TorchCheckpointIO):
             TornCheckpointError: If it is torn.
         """
         chosen = path if _is_remote(path) else usable_checkpoint(Path(path))
-        found: dict[str, Any] = super().load_checkpoint(chosen, map_location, weights_only)
-        return found
+        checkpoint: dict[str, Any] = super().load_checkpoint(chosen, map_location, weights_only)
+        if HYPER_PARAMETERS in checkpoint:
+            checkpoint[HYPER_PARAMETERS] = with_present_names(checkpoint[HYPER_PARAMETERS])
+        return checkpoint
 
     @staticmethod
     def _no_room(path: Path, size: int) -> str:
