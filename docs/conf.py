@@ -30,6 +30,7 @@ myst_heading_anchors = 3
 
 # single backticks in docstrings are code
 default_role = "code"
+add_module_names = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True}

@@ -42,7 +42,13 @@ def _process(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, line
     lines[:] = rewritten("\n".join(lines)).split("\n")
 
 
+def _skip(_app: Any, _what: str, _name: str, thing: Any, _skipped: bool, _options: Any) -> bool | None:
+    # fields of a named tuple stand in its docstring
+    return True if type(thing).__name__ == "_tuplegetter" else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Rewrites before napoleon, whose priority is 500."""
     app.connect("autodoc-process-docstring", _process, priority=400)
+    app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
+FUNCTION = re.compile(r"\\(log|exp)\b\s*(?=[A-Za-z]|\\(?!bigl|left)[a-zA-Z])")
+"""Names of functions after which docutils leaves no space."""
+
+
+def spaced(equation: str) -> str:
+    """An equation in LaTeX, with a thin space between a function's name and its argument.
+
+    Args:
+        equation: In LaTeX.
+    """
+    return FUNCTION.sub(r"\\\1\\,", equation)
+
 
 def _inline(translator: Any, node: nodes.math) -> None:
-    translator.body.append(tex2mathml(node.astext()))
+    translator.body.append(tex2mathml(spaced(node.astext())))
     raise nodes.SkipNode
 
 
 def _block(translator: Any, node: nodes.math_block) -> None:
-    translator.body.append(tex2mathml(node.astext(), as_block=True))
+    translator.body.append(tex2mathml(spaced(node.astext()), as_block=True))
     raise nodes.SkipNode
 
 

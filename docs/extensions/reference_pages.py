@@ -51,13 +51,12 @@ def room_pages() -> dict[str, str]:
     for folder in sorted(path.parent for path in PACKAGE.glob("*/__init__.py")):
         names = modules(folder)
         if names:
-            title = f"{folder.name}: {first_line(folder / '__init__.py').rstrip('.')}"
-            pages[folder.name] = _page(title, names)
+            pages[folder.name] = _page(folder.name, names, first_line(folder / "__init__.py"))
     return pages
 
 
-def _page(title: str, names: list[str]) -> str:
-    lines = [f"# {title}", ""]
+def _page(title: str, names: list[str], text: str = "") -> str:
+    lines = [f"# {title}", "", text, ""]
     for name in names:
         short = name.removeprefix("synthstats_lightning.")
         lines += [f"## {short}", "", "```{eval-rst}", f".. automodule:: {name}", "```", ""]

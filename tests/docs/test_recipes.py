@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
@@ -27,7 +28,8 @@ from synthstats_lightning.testing.language import (
     random_policy,
 )
 from synthstats_lightning.testing.tabular_training import total_variation, train
-from tests.docs.pages import ROOT, files
+from tests.docs.pages import ROOT, blocks, files
+from tests.scoring.distributions.test_recipe import DEFINITION, ENTRY
 
 PAGE = ROOT / "CONTRIBUTING.md"
 LENGTH = 3
@@ -142,3 +144,21 @@ def test_reward_term(package: Callable[[str], ModuleType]) -> None:
     lost = reward.log_reward(plain, -5.0) - reward.log_reward(copied, -5.0)
     assert lost == pytest.approx(4 * 0.5)
     assert package("thrift").ThriftyReward() == type(reward)(copy_weight=0.0)
+
+
+def without_annotations(source: str) -> str:
+    """A program's syntax tree, type annotations left out."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+    return ast.dump(tree)
+
+
+def test_distribution_is_the_one_that_its_test_adds() -> None:
+    shown = blocks(PAGE, "python")
+    assert any(ENTRY in text for text in shown)
+    classes = [text for text in shown if "(Definition):" in text]
+    assert [without_annotations(text) for text in classes] == [without_annotations(DEFINITION)]

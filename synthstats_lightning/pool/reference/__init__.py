@@ -1,1 +1,1 @@
-"""Room: the reference engine, PyMC's own samplers in a confined process, for checks."""
+"""The reference engine: PyMC's own samplers in a confined process, for checks."""
