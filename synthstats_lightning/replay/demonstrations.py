@@ -7,6 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from synthstats_lightning.runtime.shipped import own_or_shipped
+
 
 class Demonstration(NamedTuple):
     """A given program.
@@ -28,14 +30,15 @@ def read_demonstrations(path: str | Path, tasks: Collection[str]) -> list[Demons
     The `programs.jsonl` of an earlier run is such a file.
 
     Args:
-        path: Of the file.
+        path: Of the file; one that the working directory lacks is looked for in the package's
+            configurations.
         tasks: Names of the run's tasks; a line may leave its task out where there is one task.
 
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If a line is no such object or names another task.
     """
-    path = Path(path)
+    path = own_or_shipped(path)
     if not path.is_file():
         raise FileNotFoundError(f"no JSONL file of demonstrations at {path}")
     found = []

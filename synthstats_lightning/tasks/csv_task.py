@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from synthstats_lightning.runtime.shipped import own_or_shipped
 from synthstats_lightning.tasks.csv_file import read_csv
 from synthstats_lightning.tasks.task import Task
 
@@ -57,7 +58,7 @@ class CSVTask(Task):
         domain_knowledge: bool = True,
         quantities: dict[str, str] | None = None,
     ) -> None:
-        path = Path(path)
+        path = own_or_shipped(path)
         data = read_csv(path)
         if response not in data:
             raise ValueError(f"response {response!r} is not a column of {path}; columns: {', '.join(data)}")

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import jsonargparse
 import yaml
 
 from synthstats_lightning import ReplayDataModule, Reward
-from synthstats_lightning.callbacks import ProgramScoring, TrainingMetrics
+from synthstats_lightning.cli.parser import OneLineErrors
+from synthstats_lightning.cli.sections import SECTIONS, add_sections, section_callbacks
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.runtime.shipped import shipped_configs
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
 
-ROOT = Path(__file__).resolve().parents[2]
+
+def content(name):
+    return yaml.safe_load((shipped_configs() / f"{name}.yaml").read_text())
 
 
-def built(base, content):
-    parser = jsonargparse.ArgumentParser(exit_on_error=False)
-    parser.add_subclass_arguments(base, "it")
-    return parser.instantiate_classes(parser.parse_object({"it": content})).it
+def made(*names):
+    """Callbacks of configurations' sections, by the names of their classes."""
+    parser = OneLineErrors()
+    add_sections(parser)
+    parser.add_argument("--trainer", type=dict, default={})
+    config = parser.get_defaults()
+    for name in names:
+        sections = {key: value for key, value in content(name).items() if key in SECTIONS}
+        config = parser.parse_object(sections, cfg_base=config)
+    callbacks = section_callbacks(parser.instantiate_classes(config), [])
+    return {type(callback).__name__: callback for callback in callbacks}
+
+
+def test_quickstart():
+    callbacks = made("quickstart")
+    assert callbacks["ProgramScoring"].reward == Reward(1.0, 1.0, -5.0, -8.0)
+    assert callbacks["ProgramScoring"].sampling == SamplingSettings(160, 1.3)
+    assert callbacks["PosteriorReport"].num_programs == 2000
+    assert list(callbacks) == [
+        "ProgramScoring",
+        "PosteriorReport",
+        "PredictionWriter",
+        "TQDMProgressBar",
+        "ModelCheckpoint",
+    ]
 
 
 def test_exploration_overlay():
-    content = yaml.safe_load((ROOT / "configs/trainer/exploration.yaml").read_text())
-    scoring, metrics, _ = content["trainer"]["callbacks"]
-    scoring, metrics = built(ProgramScoring, scoring), built(TrainingMetrics, metrics)
+    callbacks = made("quickstart", "trainer/exploration")
+    scoring, metrics = callbacks["ProgramScoring"], callbacks["TrainingMetrics"]
     assert scoring.reward == Reward(1.0, 1.0, -5.0, -8.0, format_weight=2.0)
     assert scoring.reward_schedule == RewardSchedule(beta=Ramp(0.25, 200, "geometric"))
     assert scoring.sampling == SamplingSettings(160, epsilon=0.002, temperature_high=1.6)
@@ -32,13 +53,17 @@ def test_exploration_overlay():
     assert metrics.prefixes.lengths == (8, 32, 64)
 
 
-def test_replay_overlays(monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_checkpoints_by_the_clock():
+    saving = made("quickstart", "trainer/asynchronous")["ModelCheckpoint"]
+    assert saving._every_n_train_steps == 0
+    assert saving._train_time_interval.total_seconds() == 600
+    assert saving.save_last
+
+
+def test_replay_overlays():
     made = {}
     for name in ("mixed", "shared_rewards", "demonstrations"):
-        made[name] = built(
-            ReplayDataModule, yaml.safe_load((ROOT / f"configs/replay/{name}.yaml").read_text())["data"]
-        )
+        made[name] = ReplayDataModule(**content(f"replay/{name}")["data"]["init_args"])
     buffer = made["mixed"].buffer
     assert (buffer.replay_fraction, buffer.structure_fraction, buffer.uniform_fraction) == (0.3, 0.2, 0.1)
     assert (buffer.capacity_per_task, buffer.deduplicate) == (10_000, "program")

@@ -1,0 +1,14 @@
+"""What `pyproject.toml` cannot say: `configs/` is in the package as `synthstats_lightning/configs/`."""
+
+from setuptools import find_namespace_packages, find_packages, setup
+
+CONFIGS = "synthstats_lightning.configs"
+
+setup(
+    packages=[
+        *find_packages(include=["synthstats_lightning*"]),
+        CONFIGS,
+        *(f"{CONFIGS}.{room}" for room in find_namespace_packages("configs")),
+    ],
+    package_dir={CONFIGS: "configs"},
+)
