@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Literal, NamedTuple
 
@@ -180,11 +180,11 @@ class ProgramQueue:
         score.add_done_callback(note)
 
 
-def queue_metrics(ranks: Sequence[QueueSums], elapsed: float) -> dict[str, float]:
+def queue_metrics(total: QueueSums, elapsed: float) -> dict[str, float]:
     """Metrics of the queues of all ranks together.
 
     Args:
-        ranks: The figures of every rank.
+        total: The figures of all ranks, added up.
         elapsed: Seconds since the last log, summed over ranks.
 
     Returns:
@@ -193,13 +193,12 @@ def queue_metrics(ranks: Sequence[QueueSums], elapsed: float) -> dict[str, float
         computed, `perf/score_latency` (seconds from submission to score, mean).
     """
     metrics = {
-        "perf/waiting_share": sum(rank.waiting_seconds for rank in ranks) / elapsed if elapsed else 0.0,
-        "perf/skipped_rounds": float(sum(rank.skipped_rounds for rank in ranks)),
-        "perf/stale_programs": float(sum(rank.stale_programs for rank in ranks)),
+        "perf/waiting_share": total.waiting_seconds / elapsed if elapsed else 0.0,
+        "perf/skipped_rounds": float(total.skipped_rounds),
+        "perf/stale_programs": float(total.stale_programs),
     }
-    scores = sum(rank.scores for rank in ranks)
-    if scores:
-        metrics["perf/score_latency"] = sum(rank.latency_seconds for rank in ranks) / scores
+    if total.scores:
+        metrics["perf/score_latency"] = total.latency_seconds / total.scores
     return metrics
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from lightning.pytorch import LightningModule
 
 from synthstats_lightning.callbacks.program_queue import QueueSums, queue_metrics
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.runtime.distributed import added_up
 
 ON_THE_BAR = {
     "perf/programs_per_second": "programs/s",
@@ -135,38 +135,31 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
         and `sample/structure_rate`; with programs of several tasks also `sample/valid_rate/TASK`,
         `sample/log_reward/TASK` (nats) and `sample/programs/TASK`.
     """
-    elapsed = sum(rank.elapsed for rank in ranks)
-    programs = sum(rank.programs for rank in ranks)
-    failures: Counter[str] = Counter()
-    for rank in ranks:
-        failures.update(rank.failures)
+    total = added_up(ranks)
     metrics = {
         # the ranks' windows are of the same time
-        "perf/programs_per_second": programs / (elapsed / len(ranks)),
-        "perf/sampling_share": sum(rank.sampling_seconds for rank in ranks) / elapsed,
-        "perf/in_flight": float(sum(rank.in_flight for rank in ranks)),
-        "perf/worker_restarts": float(sum(rank.restarts for rank in ranks)),
+        "perf/programs_per_second": total.programs / (total.elapsed / len(ranks)),
+        "perf/sampling_share": total.sampling_seconds / total.elapsed,
+        "perf/in_flight": float(total.in_flight),
+        "perf/worker_restarts": float(total.restarts),
     }
-    metrics |= queue_metrics([rank.queue for rank in ranks], elapsed)
-    scored = sum(rank.scored for rank in ranks)
-    if scored:
-        metrics["replay/ratio"] = sum(rank.trained for rank in ranks) / scored
-    metrics |= {f"failures/{category}": float(count) for category, count in failures.items()}
-    if not programs:
+    metrics |= queue_metrics(total.queue, total.elapsed)
+    if total.scored:
+        metrics["replay/ratio"] = total.trained / total.scored
+    metrics |= {f"failures/{category}": float(count) for category, count in total.failures.items()}
+    if not total.programs:
         return metrics
-    evidences = sum(rank.evidences for rank in ranks)
     metrics |= {
-        "sample/valid_rate": evidences / programs,
-        "sample/log_reward": sum(rank.log_reward for rank in ranks) / programs,
-        "sample/literal_copies": sum(rank.copying for rank in ranks) / programs,
+        "sample/valid_rate": total.evidences / total.programs,
+        "sample/log_reward": total.log_reward / total.programs,
+        "sample/literal_copies": total.copying / total.programs,
     }
-    if evidences:
-        structures = frozenset().union(*(rank.structures for rank in ranks))
+    if total.evidences:
         metrics |= {
-            "sample/evidence": sum(rank.evidence for rank in ranks) / evidences,
-            "sample/structure_rate": len(structures) / evidences,
+            "sample/evidence": total.evidence / total.evidences,
+            "sample/structure_rate": len(total.structures) / total.evidences,
         }
-    return metrics | _task_metrics(ranks)
+    return metrics | _task_metrics(total.tasks)
 
 
 def log_metrics(module: LightningModule, metrics: Mapping[str, float]) -> None:
@@ -182,13 +175,10 @@ def log_metrics(module: LightningModule, metrics: Mapping[str, float]) -> None:
             module.log(ON_THE_BAR[name], value, prog_bar=True, logger=False)
 
 
-def _task_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
-    names = sorted({name for rank in ranks for name in rank.tasks})
+def _task_metrics(tasks: Mapping[str, TaskSums]) -> dict[str, float]:
     metrics: dict[str, float] = {}
-    for name in names if len(names) > 1 else ():
-        sums = [rank.tasks[name] for rank in ranks if name in rank.tasks]
-        programs = sum(each.programs for each in sums)
-        metrics[f"sample/valid_rate/{name}"] = sum(each.scored for each in sums) / programs
-        metrics[f"sample/log_reward/{name}"] = sum(each.log_reward for each in sums) / programs
-        metrics[f"sample/programs/{name}"] = float(programs)
+    for name, sums in sorted(tasks.items()) if len(tasks) > 1 else ():
+        metrics[f"sample/valid_rate/{name}"] = sums.scored / sums.programs
+        metrics[f"sample/log_reward/{name}"] = sums.log_reward / sums.programs
+        metrics[f"sample/programs/{name}"] = float(sums.programs)
     return metrics

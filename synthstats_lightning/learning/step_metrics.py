@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from synthstats_lightning.objectives import LossOutput
-from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
+from synthstats_lightning.runtime.distributed import added_up, gather_objects, rank_and_size
 
 
 class StepSums(NamedTuple):
@@ -17,12 +17,14 @@ class StepSums(NamedTuple):
 
     Attributes:
         size: Programs of the batch; 0 where the rank had none.
-        metrics: The loss as `loss`, and the objective's metrics.
+        loss: The loss of the batch; 0 where the rank had no program.
+        metrics: The objective's metrics, each times the number of programs.
         residual: Sum of the residuals, in nats.
         residual_squares: Sum of their squares, in nats².
     """
 
     size: int
+    loss: float
     metrics: dict[str, float]
     residual: float
     residual_squares: float
@@ -38,13 +40,13 @@ def step_metrics(output: LossOutput, size: int) -> dict[str, Tensor | float]:
         output: What the objective made of this rank's batch.
         size: Number of programs in this rank's batch.
     """
-    metrics = {"loss": output.loss.detach(), **output.metrics}
     if rank_and_size()[1] == 1:
-        return dict(metrics)
+        return {"loss": output.loss.detach(), **output.metrics}
     residual = output.residual.double()
     own = StepSums(
         size,
-        {name: float(value) for name, value in metrics.items()},
+        float(output.loss),
+        {name: float(value) * size for name, value in output.metrics.items()},
         float(residual.sum()),
         float(residual.square().sum()),
     )
@@ -57,16 +59,13 @@ def over_ranks(ranks: Sequence[StepSums]) -> dict[str, float]:
     Args:
         ranks: The figures of every rank.
     """
-    filled = [rank for rank in ranks if rank.size]
-    size = sum(rank.size for rank in filled)
-    if not size:
+    total = added_up(ranks)
+    if not total.size:
         return {"loss": 0.0}
-    names = filled[0].metrics
-    metrics = {name: sum(rank.metrics[name] * rank.size for rank in filled) / size for name in names}
+    metrics = {name: value / total.size for name, value in total.metrics.items()}
     if "residual_std" in metrics:
-        mean = sum(rank.residual for rank in filled) / size
-        variance = sum(rank.residual_squares for rank in filled) / size - mean**2
+        mean = total.residual / total.size
+        variance = total.residual_squares / total.size - mean**2
         metrics |= {"residual_mean": mean, "residual_std": math.sqrt(max(0.0, variance))}
     # gradients are averaged over ranks, those with nothing to learn from included
-    metrics["loss"] = sum(rank.metrics["loss"] for rank in filled) / len(ranks)
-    return metrics
+    return {"loss": total.loss / len(ranks), **metrics}

@@ -10,6 +10,7 @@ import numpy as np
 
 from synthstats_lightning.metrics.diversity import effective_number
 from synthstats_lightning.replay.entries import Entries
+from synthstats_lightning.runtime.distributed import added_up
 
 
 class Contents(NamedTuple):
@@ -73,20 +74,17 @@ def composition(buffers: Sequence[Contents]) -> dict[str, float]:
         programs), `age_mean` and `age_max` (training steps since a program was sampled last). Nothing but
         `entries` of empty buffers.
     """
-    entries = sum(part.entries for part in buffers)
-    if not entries:
+    total = added_up(buffers)
+    if not total.entries:
         return {"entries": 0.0}
-    structures: Counter[tuple[int, str]] = Counter()
-    for part in buffers:
-        structures.update(part.structures)
-    counts = np.array(list(structures.values()), dtype=np.int64)
+    counts = np.array(list(total.structures.values()), dtype=np.int64)
     return {
-        "entries": float(entries),
-        "pinned": float(sum(part.pinned for part in buffers)),
-        "failed": 1 - float(counts.sum()) / entries,
-        "duplicates": sum(part.duplicates for part in buffers) / max(1, sum(part.added for part in buffers)),
+        "entries": float(total.entries),
+        "pinned": float(total.pinned),
+        "failed": 1 - float(counts.sum()) / total.entries,
+        "duplicates": total.duplicates / max(1, total.added),
         "structures": float(len(counts)),
         "effective_structures": effective_number(counts),
-        "age_mean": sum(part.age_sum for part in buffers) / entries,
+        "age_mean": total.age_sum / total.entries,
         "age_max": float(max(part.age_max for part in buffers)),
     }

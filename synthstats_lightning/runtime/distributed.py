@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from torch import distributed
@@ -40,6 +40,32 @@ def all_ranks(decision: bool) -> bool:
         decision: What this rank decided.
     """
     return all(gather_objects(decision))
+
+
+def added_up(parts: Sequence[T]) -> T:
+    """What the parts of several ranks come to together.
+
+    Numbers are added, sets are united, and tuples and mappings are added up item by item; an item that only
+    some mappings have counts for those.
+
+    Args:
+        parts: At least one, all of one kind.
+    """
+    total: T = _sum(parts)
+    return total
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    first = parts[0]
+    if isinstance(first, Mapping):
+        names = dict.fromkeys(name for part in parts for name in part)
+        return {name: _sum([part[name] for part in parts if name in part]) for name in names}
+    if isinstance(first, frozenset):
+        return frozenset().union(*parts)
+    if isinstance(first, tuple):
+        columns = [_sum(column) for column in zip(*parts, strict=True)]
+        return type(first)(*columns) if hasattr(first, "_fields") else tuple(columns)
+    return sum(parts)
 
 
 def own_share(lists: Sequence[Sequence[T]]) -> list[T]:

@@ -10,6 +10,7 @@ import pytest
 
 from synthstats_lightning.callbacks.program_queue import ProgramQueue, QueueSums, queue_metrics
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
+from synthstats_lightning.runtime.distributed import added_up
 from synthstats_lightning.scoring.score import Score
 
 SCORE = Score(evidence=-1.0)
@@ -126,13 +127,13 @@ def test_the_state_is_what_resubmits():
 
 def test_metrics_of_several_ranks():
     ranks = [QueueSums(1.0, 3, 0.6, 2, 1), QueueSums(0.0, 1, 0.6, 0, 4)]
-    assert queue_metrics(ranks, elapsed=20.0) == {
+    assert queue_metrics(added_up(ranks), elapsed=20.0) == {
         "perf/waiting_share": 0.05,
         "perf/skipped_rounds": 2.0,
         "perf/stale_programs": 5.0,
         "perf/score_latency": pytest.approx(0.3),
     }
-    assert "perf/score_latency" not in queue_metrics([QueueSums()], 1.0)
+    assert "perf/score_latency" not in queue_metrics(QueueSums(), 1.0)
 
 
 @pytest.mark.parametrize(

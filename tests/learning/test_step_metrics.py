@@ -15,8 +15,9 @@ def output(residual: torch.Tensor):
 
 def sums(residual: torch.Tensor) -> StepSums:
     made = output(residual)
-    metrics = {"loss": float(made.loss), **{name: float(value) for name, value in made.metrics.items()}}
-    return StepSums(len(residual), metrics, float(residual.sum()), float(residual.square().sum()))
+    size = len(residual)
+    metrics = {name: size * float(value) for name, value in made.metrics.items()}
+    return StepSums(size, float(made.loss), metrics, float(residual.sum()), float(residual.square().sum()))
 
 
 def test_ranks_of_one_size_are_one_batch():
@@ -28,7 +29,7 @@ def test_ranks_of_one_size_are_one_batch():
 
 def test_a_rank_without_programs_halves_the_loss_and_changes_no_mean():
     residual = torch.tensor([1.0, -3.0])
-    nothing = StepSums(0, {"loss": 0.0}, 0.0, 0.0)
+    nothing = StepSums(0, 0.0, {}, 0.0, 0.0)
     expected = {"loss": 2.5, "residual_mean": -1.0, "residual_std": 2.0, "share": 0.5}
     assert over_ranks([sums(residual), nothing]) == pytest.approx(expected)
     assert over_ranks([nothing, nothing]) == {"loss": 0.0}

@@ -15,7 +15,7 @@ from synthstats_lightning.callbacks.run_parts import gflownet_module, run_folder
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.reports.records import ProgramRecord
-from synthstats_lightning.runtime.distributed import gather_objects
+from synthstats_lightning.runtime.distributed import added_up, gather_objects
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.tasks.experiments.episode import ExperimentEpisode
 from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
@@ -130,7 +130,7 @@ class EpisodeScoring(ProgramScoring):
 
     def _log_window(self, module: GFlowNetModule) -> None:
         super()._log_window(module)
-        own, self._episodes = EpisodeSums.total(self._episodes), []
+        own, self._episodes = added_up([EpisodeSums(), *self._episodes]), []
         for name, value in episode_metrics(gather_objects(own)).items():
             module.log(name, value)
 
@@ -159,11 +159,6 @@ class EpisodeSums(NamedTuple):
         refused = kinds["invalid"] + kinds["over_budget"]
         return cls(1, bool(episode.program), len(episode.observed), len(episode.turns), refused)
 
-    @classmethod
-    def total(cls, parts: Sequence[EpisodeSums]) -> EpisodeSums:
-        """Of several."""
-        return cls(*(sum(column) for column in zip(*parts, strict=True))) if parts else cls()
-
 
 def episode_metrics(ranks: Sequence[EpisodeSums]) -> dict[str, float]:
     """Means per episode over all ranks; nothing without episodes.
@@ -171,7 +166,7 @@ def episode_metrics(ranks: Sequence[EpisodeSums]) -> dict[str, float]:
     Args:
         ranks: The sums of every rank.
     """
-    total = EpisodeSums.total(ranks)
+    total = added_up(ranks)
     if not total.episodes:
         return {}
     return {
