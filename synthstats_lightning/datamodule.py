@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 
@@ -86,6 +86,7 @@ class ReplayDataModule(LightningDataModule):
             [] if demonstrations is None else read_demonstrations(demonstrations, self.task_names)
         )
         self.buffer = ReplayBuffer(**buffer)
+        self._loader: tuple[Trainer | None, ReplayLoader] | None = None
         self.sampling_weights = None if task_weights is None else self._weights(task_weights)
         if self.sampling_weights is not None:
             self.buffer.weigh_tasks(dict(enumerate(self.sampling_weights)))
@@ -107,9 +108,9 @@ class ReplayDataModule(LightningDataModule):
         return [task.name for task in self.tasks]
 
     def train_dataloader(self) -> ReplayLoader:
-        """Batches from the buffer, drawn when they are needed."""
+        """Batches from the buffer, drawn when they are needed; asked again by a run, it goes on drawing."""
         rank = self.trainer.global_rank if self.trainer is not None else 0
-        return ReplayLoader(
+        loader = ReplayLoader(
             self.buffer,
             self.batch_size,
             self.steps_per_epoch,
@@ -118,6 +119,10 @@ class ReplayDataModule(LightningDataModule):
             rank=rank,
             allow_empty=self.trainer is not None and self.trainer.world_size > 1,
         )
+        if self._loader is not None and self.trainer is not None and self._loader[0] is self.trainer:
+            loader.go_on_from(self._loader[1])
+        self._loader = (self.trainer, loader)
+        return loader
 
     def val_dataloader(self) -> DataLoader[PromptBatch]:
         """Requests for `eval_programs` fresh programs per task."""

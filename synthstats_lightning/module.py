@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, Literal, TypeVar
 
 import torch
+from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
@@ -17,9 +18,11 @@ from synthstats_lightning.learning.adapter_checkpoints import (
     sign_checkpoint,
 )
 from synthstats_lightning.learning.log_z_updates import estimate_log_z, learn_prompts
+from synthstats_lightning.learning.loops import check_not_compiled, is_log_step
 from synthstats_lightning.learning.loss_inputs import check_needs, loss_inputs
 from synthstats_lightning.learning.moving_reference import MovingReference
 from synthstats_lightning.learning.parameter_groups import parameter_groups
+from synthstats_lightning.learning.rates import keep_own_rates, scheduled
 from synthstats_lightning.learning.sampling_module import PROGRAMS as PROGRAMS
 from synthstats_lightning.learning.sampling_module import SamplingModule
 from synthstats_lightning.learning.skipped_steps import SkippedSteps
@@ -71,7 +74,8 @@ class GFlowNetModule(SamplingModule):
         objective: What is minimised; trajectory balance by default.
         optimizer: Called with the parameter groups `adapter` and `log_z`, and `flow` where the objective
             learns flows.
-        lr_scheduler: Called with the optimizer; stepped after every training step.
+        lr_scheduler: Called with the optimizer; stepped after every training step, one that waits for a
+            plateau by its `monitor`, `train/loss` by default.
         log_z_lr: Learning rate of log Z, usually a hundred times the policy's or more.
         log_z_init: First value of log Z, in nats; `None` takes the log-variance estimate of the first batch.
         log_z_form: `"task"`: a number a task; `"scalar"`: one number; `"prompt"`: a function of the prompt.
@@ -129,6 +133,7 @@ class GFlowNetModule(SamplingModule):
         check_needs(self.objective.needs, type(self.objective).__name__)
         self.max_skipped_steps = max_skipped_steps
         self.skipped_steps = SkippedSteps(max_skipped_steps)
+        self._steps_before = -1
         self._last_loss: Tensor | float = math.nan
         self.log_z_form = log_z_form
         self.log_z_init = log_z_init
@@ -189,16 +194,19 @@ class GFlowNetModule(SamplingModule):
         optimizer = self.optimizer(groups)
         if self.lr_scheduler is None:
             return optimizer
+        rates = [float(group["lr"]) for group in optimizer.param_groups]
         scheduler = self.lr_scheduler(optimizer)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        keep_own_rates(optimizer, scheduler, rates)
+        return scheduled(optimizer, scheduler)
 
     def setup(self, stage: str) -> None:
-        """Refuses strategies that shard the policy.
+        """Refuses strategies that shard the policy, and a module that was compiled.
 
         Raises:
-            ValueError: If the trainer has one.
+            ValueError: If the trainer has one, or it was.
         """
         check_strategy(self.trainer.strategy)
+        check_not_compiled(self)
 
     def on_train_start(self) -> None:
         """Starts the clock of `perf/...`."""
@@ -219,7 +227,7 @@ class GFlowNetModule(SamplingModule):
         if self.throughput is None:
             return
         self.throughput.trained(batch.written)
-        if self.trainer.global_step % self.trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+        if self.ended_step(self.trainer) and is_log_step(self.trainer):
             for name, value in self.throughput.read().items():
                 of_ranks = "max" if "memory" in name else "sum"
                 self.log(name, value, batch_size=1, sync_dist=True, reduce_fx=of_ranks)
@@ -230,6 +238,7 @@ class GFlowNetModule(SamplingModule):
 
     def training_step(self, batch: TrajectoryBatch, batch_idx: int) -> Tensor:
         """Log-probabilities of replayed programs, then the objective."""
+        self._steps_before = self.global_step
         with float32_by_default():
             output = self.objective_loss(batch)
         self._last_loss = output.loss.detach()
@@ -242,6 +251,14 @@ class GFlowNetModule(SamplingModule):
             self.log(f"train/{name}", value, batch_size=size)
         self.log("train/skipped_steps", float(self.skipped_steps.count), batch_size=1)
         return output.loss
+
+    def ended_step(self, trainer: Trainer) -> bool:
+        """Whether the last batch ended a training step: with accumulated gradients, one of several does.
+
+        Args:
+            trainer: It has counted the batch.
+        """
+        return trainer.global_step != self._steps_before
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Skips the step if a gradient is not finite."""

@@ -32,6 +32,7 @@ from synthstats_lightning.callbacks.run_parts import (
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.window import Window, log_metrics, window_metrics
 from synthstats_lightning.confinement import Level, check_level
+from synthstats_lightning.learning.loops import is_log_step
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings, annealed
 from synthstats_lightning.policy.sampling import stream_seed
@@ -299,13 +300,16 @@ class ProgramScoring(ProgramEvaluation):
         module = gflownet_module(pl_module)
         self._update_rewards(trainer)
         self._harvest(trainer)
-        if trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
+        ended = module.ended_step(trainer)
+        if ended and trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
             self._harvest(trainer, seconds=None if self.synchronous else 0.0)
         self.replay.train(len(batch))
         self._wait_for_scores(trainer, module)
+        if not ended:
+            return
         self.exchange.step(self.buffer(trainer), trainer.global_step)
-        if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+        if is_log_step(trainer):
             self._log_window(module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
+from synthstats_lightning.learning.loops import is_log_step
 from synthstats_lightning.metrics import (
     GroupedVariance,
     ImportanceLogZ,
@@ -103,9 +104,11 @@ class TrainingMetrics(Callback):
         if self.every_n_steps is None:
             return
         scoring, module = scoring_and_module(trainer, pl_module, self)
-        step = trainer.global_step
-        self._take(module, batch, step)
-        if step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+        step, ended = trainer.global_step, module.ended_step(trainer)
+        self._take(module, batch, step - ended)
+        if not ended:
+            return
+        if is_log_step(trainer):
             self._log_replay(scoring, trainer, module)
         due = self.every_n_steps > 0 and step % self.every_n_steps == 0
         if self._pending and (due or (trainer.world_size == 1 and _all_done(self._pending))):
@@ -123,8 +126,9 @@ class TrainingMetrics(Callback):
 
     def _take(self, module: GFlowNetModule, batch: TrajectoryBatch, step: int) -> None:
         if module.batch_residual is not None:
-            self.residual.update(module.batch_residual)
-        self.age.update(step - 1 - batch.step)
+            # a batch with a number that is not finite is no step, see `SkippedSteps`
+            self.residual.update(module.batch_residual[module.batch_residual.isfinite()])
+        self.age.update(step - batch.step)
 
     def _log_replay(self, scoring: ProgramScoring, trainer: Trainer, module: GFlowNetModule) -> None:
         residual, age = self.residual.compute(), self.age.compute()
@@ -157,11 +161,13 @@ class TrainingMetrics(Callback):
         self._take_tokens(scoring, module, programs)
         estimate, diversity = importance.compute(), self.diversity.compute()
         values: dict[str, Any] = {f"fresh/{name}": value for name, value in diversity._asdict().items()}
+        # of one task torchmetrics makes numbers without an axis
+        log_z, error, size, _ = (column.reshape(-1) for column in estimate)
         for number, task in enumerate(tasks):
-            values[f"fresh/log_z_importance/{task}"] = estimate.log_z[number]
-            values[f"fresh/log_z_importance_se/{task}"] = estimate.standard_error[number]
-            values[f"fresh/effective_sample_size/{task}"] = estimate.effective_sample_size[number]
-            values[f"fresh/log_z_gap/{task}"] = self._learned[number] - estimate.log_z[number]
+            values[f"fresh/log_z_importance/{task}"] = log_z[number]
+            values[f"fresh/log_z_importance_se/{task}"] = error[number]
+            values[f"fresh/effective_sample_size/{task}"] = size[number]
+            values[f"fresh/log_z_gap/{task}"] = self._learned[number] - log_z[number]
         for length, value in zip(self.prefixes.lengths, self.prefixes.compute().reshape(-1), strict=True):
             values[f"fresh/prefix_collapse_{length}"] = value
         tokens = float(self.tokens.compute().mean)

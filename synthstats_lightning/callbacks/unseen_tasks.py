@@ -10,6 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from synthstats_lightning.callbacks.sample_scorer import SampleScorer
 from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
+from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import on_policy
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.shares import merged_records
@@ -85,6 +86,8 @@ class UnseenTasks(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Measures when it is time."""
+        if isinstance(pl_module, GFlowNetModule) and not pl_module.ended_step(trainer):
+            return
         values, self._unlogged = self._unlogged, {}
         if self.every_n_steps and trainer.global_step % self.every_n_steps == 0:
             values = self._measure(trainer, pl_module, self.prefix)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from lightning.pytorch import LightningModule
 
+from synthstats_lightning.learning.loops import hear_sigterm
 from synthstats_lightning.learning.prompts import PromptBatch
 from synthstats_lightning.learning.throughput import Throughput
 from synthstats_lightning.policy import (
@@ -62,6 +64,18 @@ class SamplingModule(LightningModule):
     def predict_step(self, batch: PromptBatch, batch_idx: int) -> SampledPrograms:
         """Fresh programs."""
         return self._sample(batch, stream=Stream.PREDICTION.at(batch.batch_index))
+
+    def on_validation_batch_end(self, outputs: Any, batch: PromptBatch, batch_idx: int) -> None:
+        """Ends here if the process was asked to."""
+        hear_sigterm(self.trainer)
+
+    def on_test_batch_end(self, outputs: Any, batch: PromptBatch, batch_idx: int) -> None:
+        """Ends here if the process was asked to."""
+        hear_sigterm(self.trainer)
+
+    def on_predict_batch_end(self, outputs: Any, batch: PromptBatch, batch_idx: int) -> None:
+        """Ends here if the process was asked to."""
+        hear_sigterm(self.trainer)
 
     def _evaluation_step(self, batch: PromptBatch, stage: str) -> dict[str, SampledPrograms]:
         programs = self._sample(batch, stream=Stream.EVALUATION.at(batch.batch_index))

@@ -227,7 +227,8 @@ class ReplayBuffer:
         """
         if not len(self):
             raise LookupError(
-                "the replay buffer is empty: something must add trajectories before training starts"
+                "the replay buffer is empty: ProgramScoring fills it before training starts, but not for"
+                " Lightning's Tuner, which runs without callbacks; fill it first, by fit or by add"
             )
         counts = generator.multinomial(size, self._mixture())
         rows: list[int] = []

@@ -53,6 +53,10 @@ class ReplayLoader:
         self._position = 0
         self._resumed = False
 
+    def go_on_from(self, other: ReplayLoader) -> None:
+        """Draws from the stream of another loader of this process, which draws no more."""
+        self._stream, self._generator = other._stream, other._generator
+
     def __len__(self) -> int:
         return self.num_batches
 

@@ -15,7 +15,7 @@ from synthstats_lightning.objectives import (
     SubTrajectoryBalance,
 )
 from synthstats_lightning.policy import LoraSettings, Policy, SamplingSettings
-from synthstats_lightning.replay import Trajectory, collate
+from synthstats_lightning.replay import Trajectory, collate, empty_batch
 
 SETTINGS = {"lora": LoraSettings(rank=2), "seed": 3}
 
@@ -161,6 +161,21 @@ def test_a_reset_reference_is_the_policy_as_it_was(monkeypatch):
     other.on_load_checkpoint(saved)
     for name, value in module.reference.adapter.items():
         assert torch.equal(other.reference.adapter[name], value)
+
+
+def test_a_rank_without_programs_resets_its_reference_with_the_others(monkeypatch):
+    module = made(objective=RelativeTrajectoryBalance(log_z="batch", reset_reference_every=2))
+    step = {"now": 2}
+    monkeypatch.setattr(GFlowNetModule, "global_step", property(lambda self: step["now"]))
+    module.objective_loss(empty_batch())
+    kept = {name: value.clone() for name, value in module.reference_adapter.items()}
+    with torch.no_grad():
+        for parameter in module.loaded_policy.parameters():
+            if parameter.requires_grad:
+                parameter *= 1.2
+    step["now"] = 3
+    module.objective_loss(batch(module))
+    assert all(torch.equal(kept[name], value) for name, value in module.reference_adapter.items())
 
 
 def test_minimum_length_reaches_the_loss_and_the_samples():
