@@ -327,7 +327,7 @@ def test_tuner_says_what_it_lacks_and_works_on_a_full_buffer(tmp_path: Path) -> 
     assert found is not None
     assert len(found.results["loss"]) >= 5
     size = Tuner(again.trainer).scale_batch_size(
-        again.module, datamodule=again.data, steps_per_trial=1, init_val=2, max_trials=2
+        again.module, datamodule=again.data, steps_per_trial=1, init_val=4, max_trials=2
     )
     assert size == again.data.batch_size == 8
 
