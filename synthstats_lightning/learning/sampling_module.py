@@ -65,15 +65,15 @@ class SamplingModule(LightningModule):
         """Fresh programs."""
         return self._sample(batch, stream=Stream.PREDICTION.at(batch.batch_index))
 
-    def on_validation_batch_end(self, outputs: Any, batch: PromptBatch, batch_idx: int) -> None:
+    def on_validation_batch_end(self, *batch: Any, **more: Any) -> None:
         """Ends here if the process was asked to."""
         hear_sigterm(self.trainer)
 
-    def on_test_batch_end(self, outputs: Any, batch: PromptBatch, batch_idx: int) -> None:
+    def on_test_batch_end(self, *batch: Any, **more: Any) -> None:
         """Ends here if the process was asked to."""
         hear_sigterm(self.trainer)
 
-    def on_predict_batch_end(self, outputs: Any, batch: PromptBatch, batch_idx: int) -> None:
+    def on_predict_batch_end(self, *batch: Any, **more: Any) -> None:
         """Ends here if the process was asked to."""
         hear_sigterm(self.trainer)
 

@@ -168,14 +168,14 @@ def test_a_rank_without_programs_resets_its_reference_with_the_others(monkeypatc
     step = {"now": 2}
     monkeypatch.setattr(GFlowNetModule, "global_step", property(lambda self: step["now"]))
     module.objective_loss(empty_batch())
-    kept = {name: value.clone() for name, value in module.reference_adapter.items()}
+    kept = {name: value.clone() for name, value in module.reference.adapter.items()}
     with torch.no_grad():
         for parameter in module.loaded_policy.parameters():
             if parameter.requires_grad:
                 parameter *= 1.2
     step["now"] = 3
     module.objective_loss(batch(module))
-    assert all(torch.equal(kept[name], value) for name, value in module.reference_adapter.items())
+    assert all(torch.equal(kept[name], value) for name, value in module.reference.adapter.items())
 
 
 def test_minimum_length_reaches_the_loss_and_the_samples():
