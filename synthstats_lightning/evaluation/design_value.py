@@ -78,7 +78,7 @@ def design_values(
         futures.append(scorer.information_gain(program, considered, simulator.rows_per_design, outer, inner))
     values = []
     for future in futures:
-        found = future.result()
-        gain, best = float(found.value[0]), float(found.value.max())
-        values.append(DesignValue(gain, float(found.standard_error[0]), best, best - gain))
+        gains = future.result()
+        gain, best = float(gains.value[0]), float(gains.value.max())
+        values.append(DesignValue(gain, float(gains.standard_error[0]), best, best - gain))
     return values

@@ -191,20 +191,20 @@ class LatentParticles:
         flat = np.stack(
             [np.interp(levels[:, k], positions, self._table[:, k]) for k in range(z.shape[1])], axis=1
         )
-        found: dict[str, NDArray[Any]] = {}
+        latents: dict[str, NDArray[Any]] = {}
         start = 0
         for name, shape in self._shapes.items():
             count = int(np.prod(shape))
-            found[name] = flat[:, start : start + count].reshape(len(z), *shape)
+            latents[name] = flat[:, start : start + count].reshape(len(z), *shape)
             start += count
-        return found
+        return latents
 
     def _resampled(self, size: int) -> NDArray[np.int64]:
         """Systematic resampling."""
         weight = np.exp(self.log_weight - self.log_weight.max())
         points = (np.arange(size) + self.rng.random()) / size
-        found = np.searchsorted(np.cumsum(weight) / weight.sum(), points)
-        return np.minimum(found, self.size - 1).astype(np.int64)
+        index = np.searchsorted(np.cumsum(weight) / weight.sum(), points)
+        return np.minimum(index, self.size - 1).astype(np.int64)
 
 
 def _flat(latents: dict[str, NDArray[Any]]) -> Values:

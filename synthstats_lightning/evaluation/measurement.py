@@ -72,17 +72,17 @@ def summarise(measurements: Iterable[Measurement]) -> Table:
     for item in measurements:
         groups.setdefault((item.environment, item.row, item.budget), []).append(item)
     table: Table = {}
-    for (environment, row, budget), found in groups.items():
-        errors = np.array([item.raw_error for item in found])
+    for (environment, row, budget), items in groups.items():
+        errors = np.array([item.raw_error for item in items])
         error_se = float(errors.std(ddof=1) / math.sqrt(len(errors))) if len(errors) > 1 else None
-        regrets = [item.eig_regret for item in found if item.eig_regret is not None]
+        regrets = [item.eig_regret for item in items if item.eig_regret is not None]
         table.setdefault(environment, {}).setdefault(row, {})[str(budget)] = {
             "raw_error": float(errors.mean()),
             "raw_error_se": error_se,
-            "standardised_error": float(np.mean([item.standardised_error for item in found])),
-            "lpd_gain": float(np.mean([item.lpd_gain for item in found])),
+            "standardised_error": float(np.mean([item.standardised_error for item in items])),
+            "lpd_gain": float(np.mean([item.lpd_gain for item in items])),
             "eig_regret": float(np.mean(regrets)) if regrets else None,
-            "failures": sum(item.failures for item in found),
-            "runs": sum(item.runs for item in found),
+            "failures": sum(item.failures for item in items),
+            "runs": sum(item.runs for item in items),
         }
     return table

@@ -104,7 +104,7 @@ def _expectation_maximisation(density: Values, weights: Values, iterations: int,
 
 
 def _sequential_programming(density: Values, weights: Values) -> Values:
-    found = minimize(
+    solution = minimize(
         lambda w: -np.log(np.maximum(density @ w, TINY)).mean(),
         weights,
         jac=lambda w: -(density / np.maximum(density @ w, TINY)[:, None]).mean(0),
@@ -114,6 +114,6 @@ def _sequential_programming(density: Values, weights: Values) -> Values:
         options={"ftol": 1e-12, "maxiter": 200},
     )
     # a little everywhere, for the updates that follow
-    inside = np.clip(found.x, 0.0, 1.0) + 1e-12
+    inside = np.clip(solution.x, 0.0, 1.0) + 1e-12
     polished: Values = inside / inside.sum()
     return polished

@@ -241,10 +241,10 @@ class _Row:
 
 
 def _single(instance: _Instance, budget: int, source: str) -> _Row:
-    found = _result(instance, budget, source)
-    if isinstance(found, str):
-        return _Row(None, 1, [found])
-    return _Row(of_model(found), 1, [])
+    forecast = _result(instance, budget, source)
+    if isinstance(forecast, str):
+        return _Row(None, 1, [forecast])
+    return _Row(of_model(forecast), 1, [])
 
 
 def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings) -> dict[str, _Row]:
@@ -254,11 +254,11 @@ def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings)
         if not item.complete:
             messages.append(f"{FailureCategory.TRUNCATED}: no stop token")
             continue
-        found = _result(instance, budget, item.source)
-        if isinstance(found, str):
-            messages.append(found)
+        forecast = _result(instance, budget, item.source)
+        if isinstance(forecast, str):
+            messages.append(forecast)
             continue
-        forecasts.append(found)
+        forecasts.append(forecast)
         log_probs.append(item.log_prob)
     runs = len(instance.written)
     if not forecasts:
@@ -279,12 +279,12 @@ def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings)
 def _result(instance: _Instance, budget: int, source: str) -> Forecast | str:
     """A program's forecast, or why it has none."""
     try:
-        found = instance.forecasts[budget, source].result()
+        forecast = instance.forecasts[budget, source].result()
     except ProgramFailure as failure:
         return f"{failure.category}: {failure.message}"
-    if not (np.isfinite(found.draws).any(0)).all():
+    if not (np.isfinite(forecast.draws).any(0)).all():
         return f"{FailureCategory.NON_FINITE}: no predictive draw of an evaluation point is a number"
-    return found
+    return forecast
 
 
 def _error(

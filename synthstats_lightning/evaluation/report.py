@@ -24,9 +24,9 @@ def environment_table(environment: str, rows: Table, title: str = "") -> RichTab
     columns = ("budget", "raw error", "standardised", "lpd gain (nats/point)", "EIG regret (nats)", "failed")
     for column in columns:
         table.add_column(column, justify="right")
-    found = rows[environment]
-    for name in [name for name in ROWS if name in found]:
-        for budget, figures in found[name].items():
+    by_row = rows[environment]
+    for name in [name for name in ROWS if name in by_row]:
+        for budget, figures in by_row[name].items():
             table.add_row(
                 name,
                 budget,

@@ -50,5 +50,5 @@ def standardisation(
     """
     if goal not in simulator.goals:
         raise ValueError(f"goal {goal!r} of {simulator.name} is not one of: {', '.join(simulator.goals)}")
-    found = reference_errors(copy.deepcopy(simulator), goal, instances, points)
-    return Standardisation(found.mean, found.sd, np.asarray(found.constant, dtype=np.float64))
+    errors = reference_errors(copy.deepcopy(simulator), goal, instances, points)
+    return Standardisation(errors.mean, errors.sd, np.asarray(errors.constant, dtype=np.float64))

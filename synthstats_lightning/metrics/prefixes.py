@@ -70,13 +70,13 @@ class PrefixCollapse(Metric):
     def compute(self) -> Float[Tensor, " lengths"]:
         """Probability for each length, without an axis if there is one; NaN if no task has two programs."""
         rows = dim_zero_cat(self.codes) if len(self.codes) else torch.zeros(0, 1 + len(self.lengths))
-        found = []
+        shares = []
         for task in torch.unique(rows[:, 0]).tolist():
             own = rows[rows[:, 0] == task, 1:]
             if len(own) > 1:
                 counts = [torch.unique(column, return_counts=True)[1].double() for column in own.T]
                 pairs = torch.stack([(n * (n - 1)).sum() for n in counts])
-                found.append(pairs / (len(own) * (len(own) - 1)))
-        if not found:
+                shares.append(pairs / (len(own) * (len(own) - 1)))
+        if not shares:
             return torch.full((len(self.lengths),), torch.nan, dtype=torch.float64)
-        return torch.stack(found).mean(0)
+        return torch.stack(shares).mean(0)

@@ -39,9 +39,9 @@ def problem(source: str, covariates: Collection[str], response: str) -> str | No
         if value is None:
             return "statement of another kind"
         for node in ast.walk(value):
-            found = _node_problem(node, known, response, labels)
-            if found is not None:
-                return found
+            reason = _node_problem(node, known, response, labels)
+            if reason is not None:
+                return reason
             observed += isinstance(node, ast.keyword) and node.arg == "observed"
             mentioned += isinstance(node, ast.Name) and node.id == response
         if isinstance(statement, ast.Assign):

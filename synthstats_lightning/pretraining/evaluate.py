@@ -73,8 +73,8 @@ def evaluate(
         data = made_up_data(rng)
         covariates = [column.name for column in data.covariates]
         for source in sample(model, tokenizer, data.request, programs):
-            found = problem(source, covariates, data.response.name)
-            if found is not None:
-                problems[found.split(" ")[0] if found.startswith("syntax") else found] += 1
+            reason = problem(source, covariates, data.response.name)
+            if reason is not None:
+                problems[reason.split(" ")[0] if reason.startswith("syntax") else reason] += 1
     total = data_sets * programs
     return Evaluation(total, 1.0 - problems.total() / total, problems.most_common())

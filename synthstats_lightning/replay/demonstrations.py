@@ -41,7 +41,7 @@ def read_demonstrations(path: str | Path, tasks: Collection[str]) -> list[Demons
     path = own_or_shipped(path)
     if not path.is_file():
         raise FileNotFoundError(f"no JSONL file of demonstrations at {path}")
-    found = []
+    demonstrations = []
     for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if not text.strip():
             continue
@@ -56,5 +56,5 @@ def read_demonstrations(path: str | Path, tasks: Collection[str]) -> list[Demons
             raise ValueError(
                 f"line {number} of {path}: task {task!r} is not one of this run's: {', '.join(tasks)}"
             )
-        found.append(Demonstration(task, fields["source"], number))
-    return found
+        demonstrations.append(Demonstration(task, fields["source"], number))
+    return demonstrations

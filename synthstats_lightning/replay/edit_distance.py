@@ -47,8 +47,10 @@ class NearCopies:
         known = self._texts.get(key[0])
         if not known:
             return None
-        found = self._process.extractOne(_text(key[1]), known, scorer=self._distance, score_cutoff=self.below)
-        return None if found is None or found[1] >= self.below else int(found[2])
+        nearest = self._process.extractOne(
+            _text(key[1]), known, scorer=self._distance, score_cutoff=self.below
+        )
+        return None if nearest is None or nearest[1] >= self.below else int(nearest[2])
 
 
 def _text(ids: bytes) -> str:

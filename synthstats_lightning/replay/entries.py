@@ -202,17 +202,17 @@ class Entries:
             self._parts[index].tolist(),
             self._step[index].tolist(),
         )
-        found = []
+        trajectories = []
         for row, log_reward, (reference, own), parts, step in zip(rows, *columns, strict=True):
             task, ids = self.keys[row]
             tokens = tuple(memoryview(ids).cast("i").tolist())
             form, graph = self.canonical[row], self.structure[row]
-            found.append(
+            trajectories.append(
                 Trajectory(
                     task, tokens, log_reward, reference, own, tuple(parts), form, graph, step, self.runs[row]
                 )
             )
-        return found
+        return trajectories
 
     def _group_of(self, task_index: int, structure: str) -> int:
         group = self._groups.get((task_index, structure))

@@ -127,8 +127,8 @@ def newest_checkpoint(folders: Iterable[Path]) -> Path | None:
     Raises:
         TornCheckpointError: If there are checkpoints, but none is whole.
     """
-    found = {path.resolve() for folder in folders if folder.is_dir() for path in folder.rglob(f"*{SUFFIX}")}
-    files = [path for path in found if path.is_file() and not is_temporary(path)]
+    paths = {path.resolve() for folder in folders if folder.is_dir() for path in folder.rglob(f"*{SUFFIX}")}
+    files = [path for path in paths if path.is_file() and not is_temporary(path)]
     torn: list[str] = []
     for path in sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True):
         reason = damage(path)

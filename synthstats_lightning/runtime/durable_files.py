@@ -145,9 +145,9 @@ def _mend(descriptor: int) -> None:
     end = os.fstat(descriptor).st_size
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
-        found = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if found >= 0:
-            end = start + found + 1
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
             break
         end = start
     os.ftruncate(descriptor, end)
@@ -165,8 +165,8 @@ def _flush(path: Path) -> None:
 def _sweep(target: Path) -> None:
     pattern = re.compile(rf"{re.escape(_TEMPORARY)}(\d+)-{re.escape(target.name)}")
     for other in target.parent.glob(f"{_TEMPORARY}*"):
-        found = pattern.fullmatch(other.name)
-        if found is not None and not _runs(int(found[1])):
+        match = pattern.fullmatch(other.name)
+        if match is not None and not _runs(int(match[1])):
             other.unlink(missing_ok=True)
 
 

@@ -66,15 +66,15 @@ def parse_action(turn: str) -> Action:
     call = _CALL.match(text)
     if call is not None:
         return _tool_call(call[1])
-    found = _TAGGED.findall(text)
-    if len(found) > 1:
-        raise ActionError(f"a turn holds one action, got {len(found)}")
-    if not found:
+    tagged = _TAGGED.findall(text)
+    if len(tagged) > 1:
+        raise ActionError(f"a turn holds one action, got {len(tagged)}")
+    if not tagged:
         opened = _OPEN.search(text)
         if opened is not None:
             raise ActionError(f"<{opened[1]}> is not closed by </{opened[1]}>")
         raise ActionError(f"the turn holds no action; {HOW}")
-    kind, content = found[0]
+    kind, content = tagged[0]
     return Observe(content.strip()) if kind == "observe" else _submission(extract_source(content))
 
 

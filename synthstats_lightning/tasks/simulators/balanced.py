@@ -32,7 +32,7 @@ def balanced_rows(
         UnbalancedError: If one of the responses is too rare to be found within `limit` rows.
     """
     need = {1: (n + 1) // 2, 0: n // 2}
-    found: dict[int, list[dict[str, Array]]] = {1: [], 0: []}
+    rows_of: dict[int, list[dict[str, Array]]] = {1: [], 0: []}
     count = {1: 0, 0: 0}
     drawn, block = 0, 4 * n
     while any(count[value] < need[value] for value in need):
@@ -47,12 +47,12 @@ def balanced_rows(
         block *= 4
         for value in need:
             chosen = rows[response] == value
-            found[value].append({key: values[chosen] for key, values in rows.items()})
+            rows_of[value].append({key: values[chosen] for key, values in rows.items()})
             count[value] += int(chosen.sum())
     result: dict[str, Array] = {}
-    for key in found[1][0]:
-        ones = np.concatenate([part[key] for part in found[1]])[: need[1]]
-        zeros = np.concatenate([part[key] for part in found[0]])[: need[0]]
+    for key in rows_of[1][0]:
+        ones = np.concatenate([part[key] for part in rows_of[1]])[: need[1]]
+        zeros = np.concatenate([part[key] for part in rows_of[0]])[: need[0]]
         result[key] = np.empty(n, dtype=ones.dtype)
         result[key][0::2], result[key][1::2] = ones, zeros
     return result
