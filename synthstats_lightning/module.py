@@ -311,9 +311,9 @@ class GFlowNetModule(SamplingModule):
         """As Lightning's, with classes that have moved since found where they are.
 
         Args:
-            checkpoint_path: The checkpoint.
-            *options: See Lightning's method of this name.
-            **changed: See Lightning's method of this name.
+            checkpoint_path: Path of the checkpoint, or an open file.
+            *options: Further arguments of Lightning's method of this name.
+            **changed: Hyperparameters in place of the checkpoint's, and options of Lightning's method.
         """
         changed = renamed_hyper_parameters(checkpoint_path) | changed
         return super().load_from_checkpoint(checkpoint_path, *options, **changed)

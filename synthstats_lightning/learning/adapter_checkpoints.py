@@ -16,7 +16,7 @@ def save_adapter_only(module: nn.Module) -> None:
     """Has a module's state leave out the base weights of its `policy`, and not miss them when it is loaded.
 
     Args:
-        module: The module.
+        module: The module whose checkpoints hold no base weights.
     """
     module.register_state_dict_post_hook(_drop_base_weights)  # type: ignore[no-untyped-call]
     module.register_load_state_dict_post_hook(_expect_no_base_weights)  # type: ignore[no-untyped-call]

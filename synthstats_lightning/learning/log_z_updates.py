@@ -43,7 +43,7 @@ def estimate_log_z(
 
     Args:
         log_z: The learned log Z.
-        log_ratio: See `Objective.log_target_ratio`.
+        log_ratio: Log of target over policy of each program, as `Objective.log_target_ratio` has it.
         task_index: The task of each program.
         first: Whether the first batch of a task gives its first value.
         always: Whether every batch moves it, because no gradient does.

@@ -28,7 +28,7 @@ class MovingReference:
         """Makes the reference the present policy when it is time; every rank must call it.
 
         Args:
-            policy: The policy.
+            policy: The policy that is trained.
             global_step: Training steps so far.
         """
         due = self.every_n_steps > 0 and global_step > 0 and global_step % self.every_n_steps == 0
@@ -42,8 +42,9 @@ class MovingReference:
 
         Args:
             policy: The policy, which lends its base weights.
-            batch: The programs.
-            min_new_tokens: See `SamplingSettings`.
+            batch: Trajectories whose programs are read.
+            min_new_tokens: Tokens before which the policy could not stop when it sampled, as in
+                `SamplingSettings`.
         """
         if self.adapter is None:
             return batch.reference_log_prob
