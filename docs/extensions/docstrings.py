@@ -38,8 +38,19 @@ def rewritten(text: str) -> str:
     return "".join([*pieces, _prose(text[end:])])
 
 
-def _process(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+_VALUES: dict[str, list[str]] = {}
+
+
+def _process(_app: Any, what: str, name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = rewritten("\n".join(lines)).split("\n")
+    if what in ("data", "attribute"):
+        _VALUES[name] = list(lines)
+
+
+def _restore(_app: Any, what: str, name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+    # napoleon takes the words before a colon for a value's type
+    if what in ("data", "attribute") and name in _VALUES:
+        lines[:] = _VALUES.pop(name)
 
 
 def _skip(_app: Any, _what: str, _name: str, thing: Any, _skipped: bool, _options: Any) -> bool | None:
@@ -50,5 +61,6 @@ def _skip(_app: Any, _what: str, _name: str, thing: Any, _skipped: bool, _option
 def setup(app: Any) -> dict[str, bool]:
     """Rewrites before napoleon, whose priority is 500."""
     app.connect("autodoc-process-docstring", _process, priority=400)
+    app.connect("autodoc-process-docstring", _restore, priority=600)
     app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
