@@ -37,7 +37,8 @@ def canonicalise(graph: ModelGraph) -> ModelGraph:
     difference. Two spellings of the same function (`a - b` and `a + (-b)`) do.
 
     Args:
-        graph: From `programs.validation.parse_graph` or canonical already (the result is then equal to it).
+        graph: The graph, from `programs.validation.parse_graph` or canonical already (the result is then
+            equal to it).
 
     Returns:
         A graph with latents named v0, v1, ... in the order in which the response's expression meets
@@ -61,7 +62,7 @@ class CanonicalModel(NamedTuple):
     Attributes:
         graph: The canonical graph.
         form: It as one line of JSON.
-        hash: Of the form: equal for equal models, whatever their spelling.
+        hash: The hash of the form: equal for equal models, whatever their spelling.
         structure: Hash of the model without the values of its constants.
     """
 
@@ -75,7 +76,7 @@ def canonical_model(graph: ModelGraph) -> CanonicalModel:
     """Canonicalises a model once for cache, deduplication and structure.
 
     Args:
-        graph: As for `canonicalise`.
+        graph: The graph, as `canonicalise` takes it.
 
     Raises:
         ValueError: If `graph` has no shapes or dtypes.

@@ -74,7 +74,7 @@ def rank_random_nodes(graph: ModelGraph, structure: list[str], full: list[str]) 
     Args:
         graph: A simplified graph (`programs.simplify`).
         structure: A label per node, from `node_label` without `values`.
-        full: The same with `values`.
+        full: The colours with `values`.
 
     Returns:
         Random node index to rank 0, 1, ...; all distinct.

@@ -30,7 +30,8 @@ def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
     """The entry of a random node's distribution, composite or not.
 
     Args:
-        attributes: Of the node: `distribution`, and `components` and `bounds` where it is composite.
+        attributes: Attributes of the node: `distribution`, and `components` and `bounds` where it is
+            composite.
 
     Returns:
         The entry of the table, or one made for the composite: parameters of components are named by

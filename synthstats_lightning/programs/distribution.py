@@ -98,9 +98,9 @@ class Distribution:
     """One distribution of the graph language.
 
     Attributes:
-        name: As PyMC spells it.
+        name: The name, as PyMC spells it.
         parameters: Names in the order of a random node's inputs.
-        support: Where its draws lie.
+        support: Where draws of the distribution lie.
         domains: What values each parameter may take, in the order of `parameters`.
         bounds: Names of the parameters that bound an `INTERVAL`, `ABOVE`, `BELOW`, `COUNT_TO` or
             `INTEGER_RANGE` support from below and above (`None`: 0 for counts, else no such parameter).
@@ -151,9 +151,9 @@ def entry(name: str, parameters: Mapping[str, Domain], support: Support, **other
     """An entry whose parameters are given together with the values that they may take.
 
     Args:
-        name: As PyMC spells it.
+        name: The name, as PyMC spells it.
         parameters: Names and domains in the order of a random node's inputs.
-        support: Where its draws lie.
+        support: Where draws of the distribution lie.
         others: Further attributes of `Distribution`.
     """
     return Distribution(name, tuple(parameters), support, tuple(parameters.values()), **others)

@@ -16,7 +16,7 @@ class Tree:
 
     Attributes:
         label: What the root is.
-        children: Its subtrees, in order.
+        children: The subtrees below the root, in order.
     """
 
     label: str
@@ -63,8 +63,8 @@ class _PostOrder:
     """A tree as arrays, children before parents.
 
     Attributes:
-        labels: Of the nodes.
-        leftmost: For each node its leftmost leaf.
+        labels: The labels of the nodes.
+        leftmost: The leftmost leaf below each node.
         key_roots: The last node with each leftmost leaf: the roots of the forests that the recursion needs.
     """
 

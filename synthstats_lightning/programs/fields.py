@@ -21,7 +21,7 @@ def check_intrinsic(inputs: Sequence[int], nodes: Sequence[Node]) -> None:
     """An intrinsic conditional autoregression whose density is normalised and PyMC's.
 
     Args:
-        inputs: Neighbours, scale and scale of the sum, as node indices.
+        inputs: The neighbours, the scale and the scale of the sum, as node indices.
         nodes: The nodes before it.
 
     Raises:
@@ -72,7 +72,7 @@ def check_matrix(law: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence
 
     Args:
         law: The node's attributes, its shape among them.
-        inputs: Its inputs.
+        inputs: The node's inputs.
         shapes: Shapes of the nodes before it.
 
     Raises:

@@ -23,7 +23,7 @@ class Law:
     """A distribution by name, without its parameters.
 
     Attributes:
-        name: Of the table, `"DiracDelta"`, or one of `COMPOSITES`.
+        name: A name of the table, `"DiracDelta"`, or one of `COMPOSITES`.
         components: Laws of the parts, empty unless composite. A mixture with one component has that one for
             each entry along the last axis of its parameters. Those of a random walk are its start and its
             steps, of an autoregression its first values, of `Ordered` what is put in order, of

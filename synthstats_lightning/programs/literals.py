@@ -55,7 +55,7 @@ def graph_literals(graph: ModelGraph) -> list[float]:
     """The constants of a model graph, in order.
 
     Args:
-        graph: From `programs.validation.parse_graph`.
+        graph: The graph, from `programs.validation.parse_graph`.
     """
     found: list[float] = []
     for node in graph.nodes:
@@ -71,7 +71,7 @@ def literal_copies(literals: list[float], response: NDArray[Any]) -> int:
     a run of literals in the order of the data, ordinary or not, that is too long for coincidence.
 
     Args:
-        literals: From `source_literals` or `graph_literals`.
+        literals: The numbers that `source_literals` or `graph_literals` found.
         response: The response's values, of shape `(rows,)`.
 
     Returns:

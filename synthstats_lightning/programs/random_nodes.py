@@ -29,9 +29,9 @@ def check_parameter_shapes(distribution: Distribution, shape: Shape, parameters:
     """Batch axes of parameters broadcast over those of a random node.
 
     Args:
-        distribution: What it follows.
-        shape: Its shape.
-        parameters: Shapes of its parameters.
+        distribution: What the random node follows.
+        shape: The shape of the random node.
+        parameters: The shapes of the node's parameters.
 
     Raises:
         ValueError: If an event or a parameter lacks axes, or the batch axes do not broadcast.
@@ -65,9 +65,9 @@ def check_parameters(
 
     Args:
         law: The node's attributes.
-        distribution: Its entry.
-        inputs: Its inputs.
-        read: The nodes before it.
+        distribution: The entry of the node's distribution.
+        inputs: The node's inputs.
+        read: The nodes before this one.
 
     Raises:
         ValueError: If the numbers of weights and components differ, or an interpolated density has none.

@@ -33,7 +33,7 @@ def simplify(graph: ModelGraph) -> ModelGraph:
     """The same model in fewer, more regular nodes, in some topological order.
 
     Args:
-        graph: From `programs.validation.parse_graph` (shapes and dtypes filled).
+        graph: The graph, from `programs.validation.parse_graph` (shapes and dtypes filled).
 
     Returns:
         A graph of the nodes that the response depends on, without deterministics. An expression of

@@ -28,7 +28,7 @@ def structure_tree(graph: ModelGraph) -> Tree:
     equal `structure_hash` have equal trees.
 
     Args:
-        graph: From `programs.validation.parse_graph`, or canonical.
+        graph: The graph, from `programs.validation.parse_graph` or canonical.
     """
     canonical = canonicalise(graph)
     builder = _Builder(canonical)

@@ -36,10 +36,10 @@ def check_vector(
 
     Args:
         law: The node's attributes, its shape among them.
-        distribution: Its entry.
-        inputs: Its inputs.
-        nodes: The nodes before it.
-        shapes: Their shapes.
+        distribution: The entry of the node's distribution.
+        inputs: The node's inputs.
+        nodes: The nodes before this one.
+        shapes: The shapes of the nodes before this one.
 
     Raises:
         ValueError: If lengths do not fit.
@@ -67,10 +67,10 @@ def check_walk(
     """A random walk of at least two values, whose steps and entries are as many as its parameters say.
 
     Args:
-        distribution: Its entry: parameters of the start are named `0.`, those of the steps `1.`, and these
-            have an axis along the steps in front of what belongs to one step.
-        shape: Its shape, that of one walk at the end: steps, and entries of a vector.
-        inputs: Its inputs.
+        distribution: The walk's entry: parameters of the start are named `0.`, those of the steps `1.`, and
+            these have an axis along the steps in front of what belongs to one step.
+        shape: The shape of the node, that of one walk at the end: steps, and entries of a vector.
+        inputs: The node's inputs.
         shapes: Shapes of the nodes before it.
 
     Raises:
@@ -96,8 +96,8 @@ def check_autoregression(length: int, inputs: Sequence[int], shapes: Sequence[Sh
     """An autoregression that is not shorter than its memory.
 
     Args:
-        length: Its values.
-        inputs: Its inputs: constant, coefficients, scale, parameters of the first values.
+        length: The number of values of the series.
+        inputs: The node's inputs: constant, coefficients, scale, parameters of the first values.
         shapes: Shapes of the nodes before it.
 
     Raises:

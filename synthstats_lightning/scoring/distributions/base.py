@@ -68,11 +68,12 @@ class Distribution:
             the parameters that the entry's `bounds` names.
         log_cdf: `(value, *parameters)` to the log of the probability of at most `value` for values inside the
             support (whole numbers if discrete); `None` if unknown. See `scoring.distributions.cumulative`.
-        log_survival: Likewise for the probability of more than `value`.
+        log_survival: `(value, *parameters)` to the log of the probability of more than `value`.
         coordinates: How a vector becomes unconstrained; `None` if its entries are, or if it is no vector.
         subsets: `(value, given, *parameters)` to the log-densities of some entries of one vector `[n]`;
             `None` if unknown, and then a response cannot follow the distribution.
-        part: Likewise to the log-density of the given entries alone, where that takes far less time.
+        part: `(value, given, *parameters)` to the log-density of the given entries alone, where that takes
+            far less time.
         constraints: The conditions on each parameter, from the entry.
     """
 
@@ -141,8 +142,8 @@ class Distribution:
         Values outside the support and parameters that break a constraint get -inf, with finite gradients.
 
         Args:
-            value: Where to evaluate; broadcasts with the parameters.
-            parameters: In the order of `constraints`.
+            value: The points at which to evaluate; broadcasts with the parameters.
+            parameters: The parameters in the order of `constraints`.
         """
         allowed = torch.ones((), dtype=torch.bool)
         safe = list(parameters)

@@ -24,7 +24,7 @@ def distribution_of(attributes: Mapping[str, Any]) -> Distribution:
     """What a random node follows; the counterpart of `programs.composites.distribution_of`.
 
     Args:
-        attributes: Of a validated node.
+        attributes: The attributes of a validated node.
     """
     if attributes["distribution"] not in COMPOSITES:
         return DISTRIBUTIONS[attributes["distribution"]]

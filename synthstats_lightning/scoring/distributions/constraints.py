@@ -20,7 +20,7 @@ class Constraint:
         fill: An allowed value that stands in for forbidden ones, so that no NaN or infinite gradient arises.
         allows: Elementwise test; `None` if every value is allowed.
         lower: Values known to lie strictly between `lower` and `upper` need no test.
-        upper: See `lower`.
+        upper: The other end of the interval that `lower` describes.
     """
 
     fill: float = 0.0

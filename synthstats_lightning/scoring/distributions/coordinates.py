@@ -72,7 +72,7 @@ def ordered_through(
 
     Args:
         constrain: Real numbers to entries, one by one, and the log of each derivative.
-        unconstrain: Its inverse.
+        unconstrain: The inverse of `constrain`.
         reads: Positions of parameters that both take.
     """
 

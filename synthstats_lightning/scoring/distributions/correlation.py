@@ -203,7 +203,7 @@ def lkj_cholesky_cov(entry: Entry, deviation: Distribution) -> Distribution:
 
     Args:
         entry: What `programs` says of the result.
-        deviation: Of the standard deviations, whose parameters have an axis along them.
+        deviation: The distribution of the standard deviations, whose parameters have an axis along them.
     """
 
     def inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -21,7 +21,8 @@ def log_cdf(
 
     Args:
         distribution: One with a `log_cdf`.
-        value: Where; need not be in the support, nor whole for a discrete distribution.
+        value: The points at which to evaluate; they need not be in the support, nor whole for a discrete
+            distribution.
         parameters: Allowed ones.
 
     Raises:

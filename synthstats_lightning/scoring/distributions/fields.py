@@ -110,7 +110,7 @@ def _zero_sum(entry: Entry, coordinates: Coordinates) -> Distribution:
 
     Args:
         entry: What `programs` says of the result.
-        coordinates: Of the arrays that do.
+        coordinates: The coordinates of the arrays that do.
     """
     rank = entry.event_rank
     axes = tuple(range(-rank, 0))

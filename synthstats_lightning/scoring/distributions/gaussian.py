@@ -59,9 +59,9 @@ class Subsets(NamedTuple):
     """Log-densities of parts of a vector.
 
     Attributes:
-        given: Of the given entries `[particles]`.
-        changed: Of the given entries without entry i where it is one of them, with it where it is not
-            `[particles, n]`.
+        given: The log-density of the given entries `[particles]`.
+        changed: The log-density of the given entries without entry i where it is one of them, with it where
+            it is not `[particles, n]`.
     """
 
     given: Tensor
@@ -96,7 +96,7 @@ def elliptical_parts(
 
     Args:
         residual: Entries minus their means.
-        covariance: Of the entries, up to a factor.
+        covariance: The covariance of the entries, up to a factor.
         given: Which entries are given; may be none.
 
     Returns:
@@ -135,9 +135,10 @@ def elliptical_subsets(
 
     Args:
         residual: Entries minus their means.
-        covariance: Of the entries, up to a factor.
+        covariance: The covariance of the entries, up to a factor.
         given: Which entries are given; may be none.
-        log_density: Of a vector, from its squared distance, half its log-determinant and its length.
+        log_density: The log-density of a vector, from its squared distance, half its log-determinant and its
+            length.
     """
     found = []
     for part in elliptical_parts(residual, covariance, given):
@@ -156,7 +157,7 @@ def gaussian_subsets(
 
     Args:
         residual: Entries minus their means.
-        covariance: Of the entries.
+        covariance: The covariance of the entries.
         given: Which entries are given; may be none.
     """
 

@@ -50,8 +50,8 @@ def ordered(entry: Entry, part: Distribution) -> Distribution:
 
     Args:
         entry: What `programs` says of the result.
-        part: Of each entry, whose parameters have an axis along the vector: of length 1 where entries are
-            exchangeable. Otherwise they are constants of normal distributions.
+        part: The distribution of each entry, whose parameters have an axis along the vector: of length 1
+            where entries are exchangeable. Otherwise they are constants of normal distributions.
     """
 
     def inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -29,8 +29,9 @@ def random_walk(entry: Entry, start: Distribution, step: Distribution) -> Distri
 
     Args:
         entry: What `programs` says of the result.
-        start: Of the first value.
-        step: Of the steps, whose parameters have an axis along them in front of those of one step.
+        start: The distribution of the first value.
+        step: The distribution of the steps, whose parameters have an axis along them in front of those of one
+            step.
     """
     count = len(start.constraints)
     axis = -1 - start.event_rank
@@ -75,7 +76,8 @@ def autoregression(entry: Entry, start: Distribution) -> Distribution:
 
     Args:
         entry: What `programs` says of the result.
-        start: Of the first values, as many as `rho` has entries, whose parameters have an axis along them.
+        start: The distribution of the first values, as many as `rho` has entries, whose parameters have an
+            axis along them.
     """
 
     def log_kernel(
@@ -150,7 +152,7 @@ def _gaussian_sequence(value: Tensor, given: Tensor, mean: Tensor, scale: Tensor
         value: The sequence `[n]`.
         given: Which entries are given.
         mean: Means of the innovations `[particles, n]`.
-        scale: Their standard deviations.
+        scale: The standard deviations of the innovations.
         rho: Coefficients `[particles, order]`.
     """
     n, order = len(value), rho.shape[-1]

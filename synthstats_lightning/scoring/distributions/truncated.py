@@ -304,7 +304,7 @@ def rounded(base: Distribution, spacing: float) -> Distribution:
 
     Args:
         base: A continuous one of numbers, with a distribution function.
-        spacing: Between recorded values, above 0, in the response's unit.
+        spacing: The distance between recorded values, above 0, in the response's unit.
 
     Raises:
         ValueError: If the distribution function is not known, or the distribution is discrete or of vectors.

@@ -67,7 +67,7 @@ def student_t_log_cdf(t: Float[Tensor, "*t"], nu: Float[Tensor, "*nu"]) -> Float
     """Log of the distribution function of Student's t of scale 1, in both tails.
 
     Args:
-        t: Where.
+        t: The points at which to evaluate.
         nu: Degrees of freedom.
     """
     square = (t * t).clamp_min(TINY)

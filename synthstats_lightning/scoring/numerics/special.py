@@ -108,7 +108,7 @@ def power_log(
     Args:
         weight: Exponent, any sign.
         x: Non-negative base.
-        log_x: Its logarithm where it is known to be finite.
+        log_x: The logarithm of `x` where it is known to be finite.
     """
     return torch.xlogy(weight, x) if log_x is None else weight * log_x
 

@@ -24,12 +24,12 @@ class Entry:
     """One node under construction.
 
     Attributes:
-        op: As in `programs.graph.Node`.
+        op: The operation, as in `programs.graph.Node`.
         inputs: The entries it is made from.
-        attributes: As in `programs.graph.Node`, but a constant has its array as `value`.
-        shape: Its shape.
+        attributes: The attributes, as in `programs.graph.Node`, but a constant has its array as `value`.
+        shape: The shape of the node.
         dtype: `"float64"`, `"int64"` or `"bool"`.
-        value: Its value where nothing random goes into it, else `None`.
+        value: The value of the node where nothing random goes into it, else `None`.
         literal: Whether not even a covariate goes into it.
     """
 
@@ -103,9 +103,9 @@ class GraphBuilder:
 
         Args:
             law: A distribution's name, or the attributes of a composite (see `programs.laws`).
-            inputs: Its parameters.
-            name: Its name.
-            shape: Its shape.
+            inputs: The parameters of the random node.
+            name: The name of the random node.
+            shape: The shape of the node.
 
         Raises:
             ProgramFailure: `UNSUPPORTED` if the graph language has no such composite.

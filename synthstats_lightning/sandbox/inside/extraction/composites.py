@@ -69,8 +69,8 @@ def without_padding(walk: Walk, law: Law, entries: list[Entry], shape: Shape) ->
     Args:
         walk: The walk through the model.
         law: What the random variable follows.
-        entries: Its parameters.
-        shape: Its shape.
+        entries: The parameters of the law.
+        shape: The shape of the variable.
     """
     entry = entry_of_law(law)
     batch = shape[: len(shape) - entry.event_rank]
@@ -192,7 +192,7 @@ def bounded_part(walk: Walk, part: Part, ends: tuple[float | None, float | None]
 
     Args:
         walk: The walk through the model.
-        part: Its law, parameters and shape.
+        part: The component's law, parameters and shape.
         ends: Lower and upper end, `None` for no end.
 
     Raises:

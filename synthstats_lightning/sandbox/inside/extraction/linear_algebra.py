@@ -20,8 +20,8 @@ def matrix_operation(walk: Walk, node: Any, name: str) -> Entry | None:
 
     Args:
         walk: The walk through the model.
-        node: Its node.
-        name: Its op's name, that of the core op if wrapped.
+        node: The node that makes the variable.
+        name: The name of the node's op, that of the core op if wrapped.
 
     Returns:
         An entry; `None` for batches of matrices and for operations that are not of this kind.

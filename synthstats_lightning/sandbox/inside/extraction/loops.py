@@ -15,10 +15,10 @@ class Loop(NamedTuple):
     Attributes:
         steps: Number of steps, a variable outside.
         sequences: Pairs of a variable inside and the one outside whose row t it is at step t.
-        initial: For each recurrent output the variable outside that begins with its initial values.
+        initial: The variables outside that begin with the initial values, one for each recurrent output.
         history: How many initial values each has.
-        taps: For each the variables inside that stand for earlier values, with their (negative) offsets.
-        recurrent: For each the variable inside that is its next value.
+        taps: The variables inside that stand for earlier values, with their (negative) offsets, by output.
+        recurrent: The variables inside that are the next values, one for each recurrent output.
         collected: Variables inside whose values are kept but not read by later steps.
         carried: Pairs of a variable inside and its initial value outside, where only the last value is kept.
         passed_on: The next values of these.

@@ -22,7 +22,7 @@ class Part(NamedTuple):
     Attributes:
         law: What it follows.
         entries: Parameters in the order of the law's entry.
-        shape: Its shape, or what its parameters make of it.
+        shape: The shape of the variable, or what the parameters make of it.
     """
 
     law: Law
@@ -81,7 +81,7 @@ def vector_part(walk: Walk, composite: adapter.Composite, parts: Sequence[Part])
     Args:
         walk: The walk through the model.
         composite: What the random variable is made of.
-        parts: Its components.
+        parts: The components of the law.
 
     Raises:
         ProgramFailure: `UNSUPPORTED` for several of them in one variable, or components that the graph
