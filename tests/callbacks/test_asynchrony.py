@@ -14,6 +14,7 @@ from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModul
 from synthstats_lightning.callbacks import TrainingMetrics
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.pool.executors import far_version
+from synthstats_lightning.pool.program_worker import ProgramWorker
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
@@ -178,17 +179,16 @@ def test_stale_programs_are_stored_and_not_recent(tmp_path, slow):
 LEVEL = "level", "another", "a third"
 
 
-def test_workers_pass_over_what_nobody_waits_for():
+def test_workers_pass_over_what_nobody_waits_for(monkeypatch):
     task, free, scored = get_task("dugongs"), threading.Event(), []
 
-    class Scorer(ProgramScorer):
-        def _score(self, key, message):
-            free.wait(30)
-            scored.append(key[1])
-            self._keep(key, Score(evidence=-1.0))
-            return Score(evidence=-1.0)
+    def score(worker, source, message):
+        free.wait(30)
+        scored.append(source)
+        return Score(evidence=-1.0)
 
-    scorer = Scorer(1)
+    monkeypatch.setattr(ProgramWorker, "score", score)
+    scorer = ProgramScorer(1)
     try:
         first, second, third = (scorer.submit(source, task) for source in LEVEL)
         assert scorer.submit(LEVEL[1], task) is second
@@ -203,7 +203,7 @@ def test_workers_pass_over_what_nobody_waits_for():
         assert [future.result(30).evidence for future in (first, third, again)] == [-1.0] * 3
         assert scored == [LEVEL[0], LEVEL[2], LEVEL[1]]
         assert not scorer.withdraw(LEVEL[2], task), "it is done"
-        assert not scorer._asked
+        assert not scorer._pending
     finally:
         free.set()
         scorer.close()
