@@ -100,22 +100,45 @@ def keys(thing: Callable[..., Any], prefix: str) -> Iterator[Key]:
             yield from keys(settings, key)
 
 
-def table(thing: Callable[..., Any], prefix: str, defaults: dict[str, Any]) -> str:
+def shown_keys(thing: Callable[..., Any], prefix: str, parsed: dict[str, Key]) -> list[Key]:
+    """The keys of a class; of a section those that the parser has, with its defaults.
+
+    Args:
+        thing: The class.
+        prefix: See `keys`.
+        parsed: See `section_keys`.
+    """
+    found = list(keys(thing, prefix))
+    of_section = {name: key for name, key in parsed.items() if name.startswith(f"{prefix}.")}
+    if not of_section:
+        return found
+    tops = {".".join(name.split(".")[:2]) for name in of_section}
+    shown = []
+    for key in found:
+        if ".".join(key.name.split(".")[:2]) in tops:
+            given = of_section.get(key.name)
+            shown.append(
+                key if given is None or key.default == "(below)" else key._replace(default=given.default)
+            )
+    names = {key.name for key in shown}
+    return shown + [key for name, key in of_section.items() if name not in names and name.count(".") == 1]
+
+
+def table(thing: Callable[..., Any], prefix: str, parsed: dict[str, Key]) -> str:
     """The keys of a class as a table.
 
     Args:
         thing: The class.
         prefix: See `keys`.
-        defaults: Those of the parser, where they are not the class's.
+        parsed: See `section_keys`.
     """
     lines = [f"| key of `{prefix}` | default | what it does |", "|---|---|---|"]
-    for key in keys(thing, prefix):
+    for key in shown_keys(thing, prefix, parsed):
         text = key.text.replace("|", "\\|")
-        default = key.default
-        short = key.name.removeprefix(f"{prefix}.")
-        if key.name in defaults and default not in ("(below)", written(defaults[key.name])):
-            default = written(defaults[key.name])
-        lines.append(f"| `{short}` | `{default}` | {text} |")
+        if not thing.__module__.startswith("synthstats_lightning."):
+            # other projects' texts go on with examples and notes in reStructuredText
+            text = text.split(". ")[0].split(" Example")[0].replace("``", "`").rstrip(".") + "."
+        lines.append(f"| `{key.name.removeprefix(f'{prefix}.')}` | `{key.default}` | {text} |")
     return "\n".join(lines)
 
 
@@ -153,15 +176,19 @@ def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
     ]
 
 
-def section_defaults() -> dict[str, Any]:
-    """Keys whose default in a configuration is not that of the class."""
+def section_keys() -> dict[str, Key]:
+    """The keys of the sections as the parser has them, nested ones only as far as it knows them."""
     from jsonargparse import ArgumentParser
 
-    from synthstats_lightning.cli.sections import add_sections
+    from synthstats_lightning.cli.sections import SECTIONS, add_sections
 
     parser = ArgumentParser()
     add_sections(parser)
-    return dict(parser.get_defaults().as_flat().__dict__)
+    return {
+        action.dest: Key(action.dest, written(parser.get_defaults().get(action.dest)), str(action.help or ""))
+        for action in parser._actions
+        if action.dest.split(".")[0] in SECTIONS and "." in action.dest
+    }
 
 
 def objectives() -> list[tuple[str, type]]:
@@ -185,14 +212,14 @@ def configuration_page() -> str:
         "Sections besides these are Lightning's: `trainer`, `seed_everything`, `ckpt_path`.",
         "",
     ]
-    defaults = section_defaults()
+    parsed = section_keys()
     for title, text, classes in sections():
         lines += [f"## {title}", "", text, ""]
         for prefix, thing in classes:
             if len(classes) > 1:
                 lines += [f"### {thing.__name__}", "", (thing.__doc__ or "").strip().split("\n")[0], ""]
             own = inspect.signature(thing).parameters
-            lines += [table(thing, prefix, defaults) if own else "No keys of its own.", ""]
+            lines += [table(thing, prefix, parsed) if own else "No keys of its own.", ""]
     return "\n".join(lines)
 
 
