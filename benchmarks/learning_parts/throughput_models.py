@@ -46,10 +46,12 @@ class Shape:
 SHAPES = {
     "tiny": Shape(1_024, 192, 4, 6, 2, 32, 448),
     "wide": Shape(151_936, 256, 4, 4, 2, 64, 768),
+    "qwen3-layers": Shape(1_024, 1_024, 4, 16, 8, 128, 3_072),
     "qwen3-0.6b": Shape(151_936, 1_024, 28, 16, 8, 128, 3_072),
     "qwen3-4b": Shape(151_936, 2_560, 36, 32, 8, 128, 9_728),
 }
-"""The bundled policy, a small model with the vocabulary of Qwen3, and two of Qwen3 themselves."""
+"""The bundled policy, a small model with the vocabulary of Qwen3, four layers of Qwen3-0.6B with that of the
+bundled policy, and two of Qwen3 themselves."""
 
 
 def language_model(name: str, dtype: torch.dtype = torch.float32) -> Any:
