@@ -40,8 +40,7 @@ def check_agreement(
             )
     score = getattr(objective, "prefix_score", None)
     lowest = reward.log_reward_failure - reward.format_weight
-    known = getattr(objective, "rewards", "") == "given"
-    if score is not None and not known and not lowest <= score <= reward.log_reward_failure:
+    if score is not None and not lowest <= score <= reward.log_reward_failure:
         raise ValueError(
             f"objective {name} has prefix_score={score:g}, but the reward of a failed program is"
             f" log_reward_failure={reward.log_reward_failure:g}: give both the same"
