@@ -2,9 +2,9 @@
 
     python benchmarks/contention.py --json contention.json
 
-Runs `fit --config configs/quickstart.yaml` twice in processes of its own, the second time beside two processes
-that it starts in sessions of their own. It wants a machine that does nothing else: about ten minutes for the
-first run on two cores, and up to three times that for the second.
+Runs `fit --config configs/quickstart.yaml` twice, the second time beside two processes that it starts in
+sessions of their own. It wants a machine that does nothing else: about ten minutes for the first run on two
+cores, and up to three times that for the second.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ CONFIG = ROOT / "configs" / "quickstart.yaml"
 BUSY = 2
 """Foreign processes."""
 LOGGED_EVERY, POLL_SECONDS = 5, 0.2
+COLUMNS = ("step", "replay/ratio", "perf/waiting_share")
 TARGETS = {
     "programs_per_second_beside": "",
     "ratio": ">= 0.25",
@@ -75,13 +77,12 @@ def last_row(folder: Path, seconds: float) -> Row | None:
     if not files:
         return None
     with files[0].open() as file:
-        rows = [
-            row for row in csv.DictReader(file) if row.get("replay/ratio") and row.get("perf/waiting_share")
-        ]
-    if not rows:
+        rows = [[row.get(name) or "" for name in COLUMNS] for row in csv.DictReader(file)]
+    whole = [row for row in rows if all(row)]
+    if not whole:
         return None
-    last = rows[-1]
-    return Row(seconds, int(last["step"]), float(last["replay/ratio"]), float(last["perf/waiting_share"]))
+    step, ratio, waiting = whole[-1]
+    return Row(seconds, int(step), float(ratio), float(waiting))
 
 
 def train(folder: Path, steps: int, more: list[str]) -> tuple[list[Row], float]:
@@ -116,9 +117,7 @@ def summary(rows: list[Row], batch_size: int) -> dict[str, float]:
     first, last = rows[0], rows[-1]
     scored = [batch_size * (row.step + 1) / row.ratio for row in (first, last)]
     seconds, steps = last.seconds - first.seconds, last.step - first.step
-    waited = sum(
-        row.waiting * (row.seconds - before.seconds) for before, row in zip(rows, rows[1:], strict=False)
-    )
+    waited = sum(row.waiting * (row.seconds - before.seconds) for before, row in pairwise(rows))
     return {
         "programs_per_second": (scored[1] - scored[0]) / seconds,
         "scored_per_step": scored[1] / (last.step + 1),
