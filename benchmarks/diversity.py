@@ -38,6 +38,7 @@ from rich.table import Table
 
 from synthstats_lightning import CSVTask, GFlowNetModule, ProgramScorer, ReplayDataModule, Reward, get_task
 from synthstats_lightning.callbacks import ProgramScoring
+from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.objectives import (
     GRPO,
     GSPO,
@@ -98,7 +99,7 @@ class Collect(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keeps records of every program."""
-        scoring = next(item for item in trainer.callbacks if isinstance(item, ProgramScoring))
+        scoring, _ = scoring_and_module(trainer, pl_module, self)
         fresh = scoring.evaluate(trainer, pl_module, self.num_programs, Stream.BENCHMARKS.at())[0]
         self.found = Found([*scoring.records, *fresh], fresh)
 

@@ -35,6 +35,7 @@ from sandbox_parts.sandbox_corpus import read_cases
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule, Reward
 from synthstats_lightning.callbacks import TrainingMetrics
+from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.objectives import Regression, TrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, newest_checkpoint
@@ -74,7 +75,7 @@ class Leg(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Starts the clock."""
-        scoring = next(item for item in trainer.callbacks if isinstance(item, ProgramScoring))  # type: ignore[attr-defined]
+        scoring, _ = scoring_and_module(trainer, pl_module, self)
         self.killer.aim(scoring.scorer.pool)
         self.watch.training = True
         self._end = time.monotonic() + self.seconds

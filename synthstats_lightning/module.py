@@ -23,7 +23,6 @@ from synthstats_lightning.learning.loss_inputs import check_needs, loss_inputs
 from synthstats_lightning.learning.moving_reference import MovingReference
 from synthstats_lightning.learning.parameter_groups import parameter_groups
 from synthstats_lightning.learning.rates import keep_own_rates, scheduled
-from synthstats_lightning.learning.sampling_module import PROGRAMS as PROGRAMS
 from synthstats_lightning.learning.sampling_module import SamplingModule
 from synthstats_lightning.learning.skipped_steps import SkippedSteps
 from synthstats_lightning.learning.specification import check_specified, specify

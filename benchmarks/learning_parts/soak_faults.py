@@ -13,7 +13,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from synthstats_lightning import ProgramScoring
+from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.scoring.score import Score
 
 WASTERS = (
@@ -55,8 +55,7 @@ class HostilePrograms(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Gets between the callback and its workers."""
-        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        scoring = next(item for item in callbacks if isinstance(item, ProgramScoring))
+        scoring, _ = scoring_and_module(trainer, pl_module, self)
         pool: Any = scoring.scorer.pool
         submit: Callable[..., Future[Score]] = pool.submit
 

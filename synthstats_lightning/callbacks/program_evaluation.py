@@ -10,7 +10,8 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from synthstats_lightning.callbacks.run_parts import gflownet_module
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
-from synthstats_lightning.module import PROGRAMS, GFlowNetModule
+from synthstats_lightning.learning.sampling_module import PROGRAMS
+from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.shares import evaluation_metrics, merged_records

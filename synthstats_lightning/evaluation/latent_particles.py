@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from synthstats_lightning.evaluation.information_gain import Columns, ResponseModel
+from synthstats_lightning.metrics.importance import effective_sample_size
 
 Values = NDArray[np.float64]
 
@@ -95,7 +96,7 @@ class LatentParticles:
     @property
     def effective_sample_size(self) -> float:
         """Kish's effective sample size of the weights."""
-        return _effective(self.log_weight)
+        return effective_sample_size(self.log_weight)
 
     def update(self, covariates: Columns, response: NDArray[Any]) -> None:
         """Takes in the rows of one experiment.
@@ -135,7 +136,7 @@ class LatentParticles:
 
         def enough(step: float) -> bool:
             weight = self.log_weight + step * np.maximum(new, -1e300)
-            return _effective(weight) >= SMALLEST_SHARE * self.size
+            return effective_sample_size(weight) >= SMALLEST_SHARE * self.size
 
         if enough(most):
             return most
@@ -211,8 +212,3 @@ def _flat(latents: dict[str, NDArray[Any]]) -> Values:
     """Every number of the latents as a column `[size, numbers]`."""
     size = len(next(iter(latents.values())))
     return np.concatenate([np.asarray(v, dtype=np.float64).reshape(size, -1) for v in latents.values()], 1)
-
-
-def _effective(log_weight: Values) -> float:
-    weight = np.exp(log_weight - log_weight.max())
-    return float(weight.sum() ** 2 / np.square(weight).sum())

@@ -25,7 +25,7 @@ def is_log_step(trainer: Trainer) -> bool:
     """Whether metrics are logged after this training step; never where logging is switched off.
 
     Args:
-        trainer: Of the run.
+        trainer: The trainer of the run.
     """
     every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
     return every > 0 and trainer.global_step % every == 0

@@ -17,7 +17,7 @@ def scheduled(optimizer: Optimizer, scheduler: LRScheduler | ReduceLROnPlateau) 
     names as its `monitor`, at the end of each epoch where that is no metric of training steps.
 
     Args:
-        optimizer: Of named groups.
+        optimizer: The optimizer, with named groups.
         scheduler: Made for it.
     """
     config: dict[str, Any] = {"scheduler": scheduler, "interval": "step"}
@@ -36,7 +36,7 @@ def keep_own_rates(
     with where the schedule is at its highest.
 
     Args:
-        optimizer: Of the schedule.
+        optimizer: The optimizer of the schedule.
         scheduler: Made for it.
         own: Rates of the groups before it was.
     """

@@ -36,7 +36,7 @@ class DiversityValues(NamedTuple):
     Attributes:
         valid_rate: Share of programs with a structure; NaN of no program.
         structures: Distinct structures (a structure of two tasks counts twice).
-        effective_structures: See `effective_number`; 0 if there is none.
+        effective_structures: The `effective_number` of structures; 0 if there is none.
         top_mass: Share of all programs, failed ones included, that the commonest structures have.
     """
 

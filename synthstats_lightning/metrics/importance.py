@@ -18,12 +18,22 @@ class LogZEstimate(NamedTuple):
     Attributes:
         value: Estimate, in nats.
         standard_error: Its standard error by the delta method, in nats; infinite of one program.
-        effective_sample_size: (Σw)² / Σw² (Kish), in programs.
+        effective_sample_size: Programs of equal weight that would tell as much; see `effective_sample_size`.
     """
 
     value: float
     standard_error: float
     effective_sample_size: float
+
+
+def effective_sample_size(log_weight: Float[np.ndarray, " programs"]) -> float:
+    """How many programs of equal weight would tell as much: (Σw)² / Σw² (Kish).
+
+    Args:
+        log_weight: Log weights, at least one of them finite.
+    """
+    weight = np.exp(log_weight - log_weight.max())
+    return float(weight.sum() ** 2 / np.square(weight).sum())
 
 
 def importance_log_z(log_weight: Float[np.ndarray, " programs"]) -> LogZEstimate:
@@ -37,9 +47,8 @@ def importance_log_z(log_weight: Float[np.ndarray, " programs"]) -> LogZEstimate
     top = log_weight.max()
     weight = np.exp(log_weight - top)
     mean = weight.mean()
-    size = weight.sum() ** 2 / np.square(weight).sum()
     error = weight.std(ddof=1) / np.sqrt(len(weight)) / mean if len(weight) > 1 else np.inf
-    return LogZEstimate(float(top + np.log(mean)), float(error), float(size))
+    return LogZEstimate(float(top + np.log(mean)), float(error), effective_sample_size(log_weight))
 
 
 class ImportanceValues(NamedTuple):

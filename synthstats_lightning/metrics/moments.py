@@ -14,7 +14,7 @@ class MomentValues(NamedTuple):
     """Of all values seen, NaN of none.
 
     Attributes:
-        mean: In the unit of the values.
+        mean: Mean of the values, in their unit.
         std: Population standard deviation, in the unit of the values.
         size: How many values.
     """
@@ -70,7 +70,7 @@ class GroupedVariance(Metric):
     reward; each task has its own. Unlike the residual it needs no learned log Z.
 
     Args:
-        num_groups: Tasks.
+        num_groups: How many tasks there are.
     """
 
     full_state_update = False

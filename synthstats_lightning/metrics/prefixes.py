@@ -20,7 +20,7 @@ def prefix_codes(
     """A number for the first tokens of each program, equal for equal prefixes.
 
     Args:
-        program_ids: Right-padded.
+        program_ids: Token ids of the programs, right-padded.
         program_mask: True on program tokens.
         length: Tokens that count; a shorter program counts as a whole.
     """

@@ -151,7 +151,7 @@ class ReplayBuffer:
         """Adds a trajectory.
 
         Args:
-            trajectory: Of a registered task.
+            trajectory: The program, of a registered task.
             pinned: It never makes room for others and is no recent sample: a demonstration.
 
         Returns:
@@ -174,7 +174,7 @@ class ReplayBuffer:
         """Stores programs that other processes sampled; they are neither samples nor recent ones of this one.
 
         Args:
-            trajectories: Of registered tasks.
+            trajectories: The programs, of registered tasks.
 
         Raises:
             ValueError: As `add`.
@@ -208,7 +208,7 @@ class ReplayBuffer:
         Args:
             recent: The most recent samples, the oldest first.
             added: Samples so far.
-            duplicates: Of them, those that were known.
+            duplicates: How many of these samples were known.
         """
         self._entries = Entries()
         self._recent = deque(recent, maxlen=self._recent.maxlen)
@@ -246,8 +246,8 @@ class ReplayBuffer:
         """Draws programs of one task by reward priority among those that have a structure.
 
         Args:
-            task_index: The task.
-            number: Of draws, with replacement.
+            task_index: Which task the programs are of.
+            number: How many programs are drawn, with replacement.
             generator: Source of randomness; not used if there is no such program.
         """
         entries = self._entries

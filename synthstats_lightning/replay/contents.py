@@ -17,11 +17,11 @@ class Contents(NamedTuple):
     """Counts of one buffer, which add up over buffers.
 
     Attributes:
-        entries: Stored programs.
+        entries: How many programs are stored.
         pinned: Of them, those that never make room.
         structures: Task and structure to the number of stored programs.
         added: Samples that came in.
-        duplicates: Of them, those that were known.
+        duplicates: How many of these samples were known.
         age_sum: Training steps since each stored program was sampled last, summed.
         age_max: The largest of them.
     """
@@ -39,10 +39,10 @@ def count_contents(entries: Entries, step: int, added: int, duplicates: int) -> 
     """Counts of one table.
 
     Args:
-        entries: The table.
+        entries: The table of stored programs.
         step: The training step, from which ages are counted.
         added: Samples that came in.
-        duplicates: Of them, those that were known.
+        duplicates: How many of these samples were known.
     """
     age = step - entries.step
     valid = [bool(name) for name in entries.structure]

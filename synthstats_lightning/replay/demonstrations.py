@@ -15,7 +15,7 @@ class Demonstration(NamedTuple):
 
     Attributes:
         task: Name of its task.
-        source: The program.
+        source: Source of the program.
         line: Where it stands in its file.
     """
 
@@ -30,7 +30,7 @@ def read_demonstrations(path: str | Path, tasks: Collection[str]) -> list[Demons
     The `programs.jsonl` of an earlier run is such a file.
 
     Args:
-        path: Of the file; one that the working directory lacks is looked for in the package's
+        path: The file, a path; one that the working directory lacks is looked for in the package's
             configurations.
         tasks: Names of the run's tasks; a line may leave its task out where there is one task.
 

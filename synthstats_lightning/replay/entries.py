@@ -123,7 +123,7 @@ class Entries:
             structure: Hashes of structures.
             numbers: Log reward, reference log-probability and behaviour log-probability, in nats.
             parts: Untempered parts of the log rewards, in nats.
-            step: Training steps.
+            step: Training steps at which the programs were sampled.
             serial: Order of insertion.
             pinned: What never makes room.
             runs: What the policy and its environment wrote.

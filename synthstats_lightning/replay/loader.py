@@ -27,7 +27,7 @@ class ReplayLoader:
         seed: Seeds a stream of the loader's own.
         gather: From this rank's value to those of all ranks: only one rank writes checkpoints. By default
             there is one rank.
-        rank: Of this process.
+        rank: The rank of this process.
         allow_empty: Whether batches of an empty buffer are empty instead of an error, as on several ranks,
             which must take equally many steps.
     """

@@ -15,7 +15,7 @@ def rank_priorities(
     than rewards, because log rewards of one task may span hundreds of nats.
 
     Args:
-        log_rewards: In nats.
+        log_rewards: Log reward of each entry, in nats.
         task_index: The task that each entry belongs to.
         exponent: 0 is uniform within a task.
 

@@ -26,7 +26,7 @@ def load_shard(buffer: ReplayBuffer, states: Sequence[dict[str, Any]], rank: int
     Args:
         buffer: What is restored.
         states: `ReplayBuffer.state_dict` of every process that saved, in the order of ranks.
-        rank: Of this process.
+        rank: The rank of this process.
         size: Number of processes now.
 
     Raises:
@@ -62,6 +62,6 @@ def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
     """The first items of all lists, then the second ones, and so on.
 
     Args:
-        lists: Of any length, without `None`.
+        lists: Lists of any length, without `None`.
     """
     return [item for item in chain.from_iterable(zip_longest(*lists)) if item is not None]

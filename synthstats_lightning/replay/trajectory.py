@@ -52,7 +52,7 @@ class TrajectoryBatch:
         prompt_mask: True where `prompt_ids` holds a prompt token.
         program_ids: Token ids, right-padded, each ending in the stop token.
         program_mask: True where `program_ids` holds a program token.
-        log_reward: In nats.
+        log_reward: What the objective sees, in nats.
         reference_log_prob: In nats, stored when the program was sampled: the reference never changes.
         task_index: Position of the task among the run's tasks.
         log_prob: In nats, under the policy that sampled the program; +inf if unknown.
@@ -134,7 +134,7 @@ def own_tokens(runs: tuple[int, ...], length: int) -> list[bool]:
     """Which tokens of a trajectory the policy wrote.
 
     Args:
-        runs: See `Trajectory`.
+        runs: Lengths of the parts by turns; see `Trajectory`.
         length: Tokens of the trajectory.
 
     Raises:

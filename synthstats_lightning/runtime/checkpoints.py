@@ -44,9 +44,9 @@ class DurableCheckpointIO(TorchCheckpointIO):
         """Writes a checkpoint.
 
         Args:
-            checkpoint: Content.
-            path: The file.
-            storage_options: Not supported.
+            checkpoint: Content of the checkpoint.
+            path: The file of the checkpoint.
+            storage_options: Must be left out.
 
         Raises:
             DiskFullError: If the disk has no room for it. What was there stays.
@@ -76,7 +76,7 @@ class DurableCheckpointIO(TorchCheckpointIO):
         Hyper-parameters name classes as they are called today; see `runtime.former_names`.
 
         Args:
-            path: The file.
+            path: The file of the checkpoint.
             map_location: Where tensors go, see `torch.load`.
             weights_only: Whether only tensors and plain data are read.
 
@@ -103,7 +103,7 @@ def damage(path: Path) -> str | None:
     written last.
 
     Args:
-        path: The file.
+        path: The file of the checkpoint.
     """
     if not path.stat().st_size:
         return "it is empty"

@@ -60,7 +60,7 @@ def write_text(path: str | Path, text: str) -> None:
     """Writes a text file in UTF-8, whole or not at all.
 
     Args:
-        path: The file.
+        path: Where the file is.
         text: What it shall hold.
     """
     with replacing(path) as temporary:
@@ -125,7 +125,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The documents of a JSON lines file, without a last line that its writer did not finish.
 
     Args:
-        path: The file.
+        path: Where the file is.
 
     Raises:
         ValueError: If another line is no JSON document.

@@ -83,7 +83,7 @@ def write_frame(descriptor: int, payload: bytes, deadline: float | None = None) 
 
     Args:
         descriptor: A pipe; with a deadline it must be non-blocking.
-        payload: The content.
+        payload: What the frame holds.
         deadline: `time.monotonic()` by which the other side must have taken it.
 
     Raises:
@@ -106,7 +106,7 @@ def read_frame(descriptor: int, limit: int, deadline: float | None = None) -> by
     """Receives one frame.
 
     Args:
-        descriptor: A pipe.
+        descriptor: The pipe that is read.
         limit: Bytes of the largest content allowed.
         deadline: `time.monotonic()` by which it must have come.
 

@@ -48,9 +48,9 @@ class FakeExecutor(Executor):
         """The answer to one call, which is there already.
 
         Args:
-            fn: Ignored.
+            fn: What the far side would run; it is not called.
             *args: Settings, the call and the call's arguments, as `pool.executors` gives them.
-            **kwargs: None.
+            **kwargs: Not used by any caller.
 
         Raises:
             NotImplementedError: If the call is neither for the version nor for a score.

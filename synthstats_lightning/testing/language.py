@@ -99,7 +99,7 @@ def multimodal_log_reward(
 
     Args:
         programs: All programs, from `all_programs`.
-        num_prompts: Prompts.
+        num_prompts: How many prompts there are.
     """
     generator = torch.Generator().manual_seed(3)
     noise = 0.5 * torch.randn(num_prompts, len(programs), generator=generator, dtype=torch.float64)
@@ -113,8 +113,8 @@ def random_policy(num_prompts: int, max_length: int, seed: int = 5) -> TabularPo
     """A fixed policy of no particular shape, to be a reference.
 
     Args:
-        num_prompts: See `TabularPolicy`.
-        max_length: See `TabularPolicy`.
+        num_prompts: How many prompts there are.
+        max_length: Most tokens of a program, the stop token not counted.
         seed: Seeds its logits.
     """
     policy = TabularPolicy(num_prompts, max_length)

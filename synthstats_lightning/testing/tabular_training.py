@@ -16,7 +16,7 @@ class Trained(NamedTuple):
     """What training has made.
 
     Attributes:
-        policy: The policy.
+        policy: The tabular policy.
         log_z: Learned log Z of each prompt, or, where the objective learns none, the mean of log R − log π
             over the policy's own distribution.
     """
@@ -42,7 +42,7 @@ def train(
         objective: What is minimised.
         log_reward: Log reward of every program under every prompt, in nats.
         max_length: Most tokens of a program, the stop token not counted.
-        steps: Optimiser steps.
+        steps: How many optimiser steps are taken.
         programs: Programs sampled per prompt and step.
         learning_rate: Rate of the policy at the start (of flows twice that); falls linearly to a hundredth.
         exploration: Share of uniformly drawn programs.
@@ -97,7 +97,7 @@ def total_variation(
     """Total variation distance between the policy and the normalised target, exact, of each prompt.
 
     Args:
-        policy: The policy.
+        policy: The tabular policy.
         log_target: Log of the target, which need not be normalised.
     """
     with torch.no_grad():

@@ -12,7 +12,10 @@ from docstring_parser import DocstringStyle, parse
 from tests.docs.pages import ROOT
 
 PACKAGE = ROOT / "synthstats_lightning"
-ROOMS = ("callbacks", "cli", "evaluation", "learning", "pretraining", "reports", "tasks", "module.py")
+ROOMS = (
+    *("callbacks", "cli", "evaluation", "learning", "metrics", "pretraining", "replay", "reports", "runtime"),
+    *("tasks", "testing", "module.py", "datamodule.py"),
+)
 """Rooms whose entries have been read through."""
 FEWEST_WORDS = 3
 HANGING = ("Of ", "For ", "See ", "In ", "From ", "With ")
