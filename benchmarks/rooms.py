@@ -25,6 +25,8 @@ from rich.table import Table
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from synthstats_lightning.testing.overlays import failing_pairs, overlay_pairs
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "synthstats_lightning"
 SHIPPED = (PACKAGE, "configs", "tests", "benchmarks", "docs")
@@ -64,6 +66,7 @@ def measure() -> dict[str, Any]:
     """The figures of this checkout."""
     folders = Counter(path.parent for name in SHIPPED for path in files_of(ROOT / name))
     largest, files = folders.most_common(1)[0]
+    pairs = list(overlay_pairs())
     lines = {path: len(path.read_text().splitlines()) for path in (ROOT / PACKAGE).rglob("*.py")}
     return {
         "root_files": sum(path.is_file() for path in (ROOT / PACKAGE).iterdir()),
@@ -73,6 +76,8 @@ def measure() -> dict[str, Any]:
         "files_over_500": sum(count > 500 for count in lines.values()),
         "median_lines": statistics.median(lines.values()),
         "readme_lines": len((ROOT / "README.md").read_text().splitlines()),
+        "overlay_pairs": len(pairs),
+        "overlay_pairs_failing": len(failing_pairs(pairs)),
     }
 
 
