@@ -1,4 +1,4 @@
-"""The tutorial's pictures, from a run of the tutorial's own commands.
+"""The tutorial's pictures and its report, from a run of the tutorial's own command.
 
     python docs/make_pictures.py                    # trains for minutes, then draws
     python docs/make_pictures.py --run runs/plants/version_0    # draws from a run that there is
@@ -142,6 +142,7 @@ def main() -> None:
         held_out=HELD_OUT,
     )  # fmt: skip
     (PICTURES / "posterior.png").write_bytes((run / "posterior.png").read_bytes())
+    (PLANTS.parent / "report.json").write_text((run / "report.json").read_text())
     draw_prediction(run, task, PICTURES / "prediction.png")
     draw_training(run, PICTURES / "training.png")
     for path in PICTURES.glob("*.png"):
