@@ -72,7 +72,8 @@ class ActionSubTrajectoryBalance(Objective):
         potentials: Log flows of inner boundaries: `"linear"` or `"learned"`.
         auxiliary_weight: Weight of the second term, 0 or more.
         decay: λ in `(0, 1]`, per action.
-        weighting: See `window_weights`.
+        weighting: Windows' weights sum to 1 `"within"` each trajectory or over the `"batch"`, or windows are
+            averaged by `"length"`; see `window_weights`.
         regression: Loss of all residuals; the square by default.
 
     Raises:

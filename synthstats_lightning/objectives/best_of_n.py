@@ -18,7 +18,7 @@ def best_of_n(
     is a smaller N. Of equal rewards the first counts.
 
     Args:
-        log_reward: Of each program, in nats.
+        log_reward: Log reward of each program, in nats.
         group: Task of each program.
         n: N, at least 1.
 

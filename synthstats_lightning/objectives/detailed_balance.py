@@ -55,7 +55,8 @@ class DetailedBalance(SubTrajectoryBalance):
 
     Args:
         weighting: `"batch"`: every token counts the same; `"within"`: every program does.
-        forward_looking_weight: See `SubTrajectoryBalance`.
+        forward_looking_weight: Weight of the reference log-probability as the part of the log reward that is
+            known at every prefix; 0 for a flow head on its own.
         regression: Loss of the residuals; the square by default.
 
     Raises:

@@ -16,9 +16,9 @@ class FlowHead(Float32Module):
     the flow's gradient does not reach the policy, whose own token log-probabilities balance it.
 
     Args:
-        hidden_size: Of the policy.
+        hidden_size: Width of the policy's hidden states.
         width: Units of the hidden layer.
-        seed: Of the first weights.
+        seed: Seed of the head's first weights.
 
     Raises:
         ValueError: If a number is less than 1.

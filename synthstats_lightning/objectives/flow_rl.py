@@ -33,11 +33,11 @@ def flow_rl_loss(
     Args:
         log_prob: log π(y | x), in nats.
         reference_log_prob: log π_ref(y | x), in nats.
-        reward: r.
+        reward: Reward r of each program.
         log_z: log Z of each program's task.
         length: |y|, the number of tokens; `None` for no normalisation.
         log_ratio: log π − log π_old, in nats; no gradient flows through the weights. `None` for weights of 1.
-        beta: β.
+        beta: Inverse temperature β of the reward.
         max_weight: c, the largest importance weight.
         regression: Loss of the residual.
 

@@ -40,9 +40,9 @@ def grpo_loss(
         behaviour_token_log_probs: The same when it was sampled.
         mask: True on program tokens.
         advantage: A of each program.
-        clip: c.
+        clip: Bound c: probability ratios are clipped to [1 − c, 1 + c].
         reference_token_log_probs: log π_ref of each token; needed if `kl_weight` is not 0.
-        kl_weight: κ.
+        kl_weight: Weight κ of the divergence from the reference policy.
         normalise_length: Divide by |y|; otherwise by the longest length (Liu et al. 2025, arXiv:2503.20783),
             which does not favour long failures.
 

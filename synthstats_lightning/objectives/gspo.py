@@ -26,7 +26,7 @@ def gspo_loss(
     Args:
         log_prob: log π(y | x), in nats.
         behaviour_log_prob: log π_old(y | x), in nats.
-        length: |y|.
+        length: Number of tokens |y| of each program.
         advantage: A of each program.
         clip: Width of the trust region.
 

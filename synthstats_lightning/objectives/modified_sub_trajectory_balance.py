@@ -74,8 +74,9 @@ class ModifiedSubTrajectoryBalance(Objective):
 
     Args:
         decay: λ in `(0, 1]`.
-        weighting: See `window_weights`.
-        rewards: See above.
+        weighting: Windows' weights sum to 1 `"within"` each trajectory or over the `"batch"`, or windows are
+            averaged by `"length"`; see `window_weights`.
+        rewards: Where the rewards of prefixes come from; the ways are those above.
         prior_weight: Weight of the reference log-probability in the reward, which must be that of the run;
             it is known at every prefix, at the cost of a pass of the reference policy a step.
         prefix_score: Score part of the log reward of a failed program, in nats, which must be that of the

@@ -86,8 +86,8 @@ def reference_prefix_rewards(
     stands where the score is not known.
 
     Args:
-        inputs: With `mask`, `forced_stop`, `reference_token_log_probs` and `reference_stop_log_probs`; the
-            last two are not read if `prior_weight` is 0.
+        inputs: Inputs of the objective: `mask`, `forced_stop`, `reference_token_log_probs` and
+            `reference_stop_log_probs`; the last two are not read if `prior_weight` is 0.
         log_reward: Of the whole programs, the reference's part included, in nats.
         prior_weight: Weight of log π_ref in the log reward.
         prefix_score: Score part of a program that fails, in nats.
@@ -115,7 +115,7 @@ def interpolate(
     The interpolated sub-trajectory balance of LaCoT (Sun et al. 2025, ISubTB) knows every λ-th reward.
 
     Args:
-        values: Of each prefix; unknown entries may hold anything.
+        values: A number for each prefix; unknown entries may hold anything.
         known: At least one a row.
     """
     width = values.shape[1]
@@ -143,10 +143,10 @@ def absorbed(
     maximum of the known values from there on and their soft maximum log Σ exp(s u) / s.
 
     Args:
-        values: Of each prefix, assumed where unknown.
+        values: A number for each prefix, assumed where unknown.
         known: Where they are known; the last prefix is.
         last: Index of the last prefix of each row.
-        decay: In `(0, 1]`.
+        decay: Factor of the share g for each token to the end of the program, in `(0, 1]`.
         max_share: Share of the maximum in the mix; the soft maximum has the rest.
         sharpness: s, per nat.
     """

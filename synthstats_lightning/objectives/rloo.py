@@ -27,7 +27,7 @@ def rloo_loss(
 
     Args:
         log_prob: log π(y | x), in nats.
-        reward: Of each program.
+        reward: Reward of each program.
         group: Task of each program.
 
     Returns:

@@ -96,7 +96,7 @@ def forward_looking_flow(
         log_flow: What the head says, log F̃, before each token, in nats.
         known_log_rewards: What each token adds to the log reward, in nats; here log π_ref of the token.
         mask: True on program tokens.
-        weight: w.
+        weight: Factor w of what is known.
 
     Returns:
         log F of the prefix before each token.

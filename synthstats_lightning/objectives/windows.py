@@ -19,7 +19,7 @@ class WindowWeights(NamedTuple):
 
     Attributes:
         per_length: Entry k is for windows of k transitions; entry 0 is 0; `[states]`.
-        per_row: `[batch]`.
+        per_row: Factor of all windows of a trajectory, `[batch]`.
     """
 
     per_length: Float[Tensor, " states"]
@@ -32,7 +32,7 @@ def window_weights(
     """Weights of all windows, which sum to 1 over the batch.
 
     Args:
-        num_transitions: Of each trajectory, less than `num_states`.
+        num_transitions: Number of transitions of each trajectory, less than `num_states`.
         num_states: Columns of the state tensors.
         decay: λ of SubTB(λ), in `(0, 1]`.
         weighting: `"within"` divides λ^length by its sum over each trajectory, then averages trajectories
@@ -74,11 +74,12 @@ def window_loss(
     Fourier transform, in float64. Other regressions hold `[batch, states, states]` at once.
 
     Args:
-        potential: Of each state; columns beyond a trajectory's last state may hold anything finite.
+        potential: Potential of each state; columns beyond a trajectory's last state may hold anything finite.
         num_transitions: Of each trajectory: states 0 to this one count.
-        decay: λ.
-        weighting: See `window_weights`.
-        regression: ℓ.
+        decay: Weight λ of a window relative to one that is a token shorter.
+        weighting: How windows' weights are normalised: `"within"`, `"batch"` or `"length"`, see
+            `window_weights`.
+        regression: Loss ℓ of a residual.
 
     Returns:
         The loss, in the dtype of `potential`.

@@ -39,7 +39,7 @@ def render_chat(tokenizer: Any, messages: list[dict[str, str]], thinking: bool =
 
     Args:
         tokenizer: A transformers tokenizer with a chat template.
-        messages: With `role` and `content`.
+        messages: Messages of the conversation, each with `role` and `content`.
         thinking: Whether a model that can think is asked to.
     """
     # enable_thinking is read by templates of models that can think, and ignored by the others

@@ -52,7 +52,7 @@ def run_backbone(
 
     Args:
         backbone: A language model without its head.
-        ids: New tokens.
+        ids: Token ids of the new tokens, `[batch, new]`.
         mask: True on real tokens, over past and new ones; `None` where nothing is padded, which spares the
             attention a mask.
         past_key_values: Keys and values of the `past` tokens; extended in place. `None` for none.
@@ -95,8 +95,8 @@ def program_hidden_states(
 
     Args:
         backbone: A language model without its head.
-        config: Its configuration.
-        prompt_ids: Left-padded.
+        config: Configuration of the language model, which its caches are made from.
+        prompt_ids: Token ids of the prompts, padded on the left.
         prompt_mask: True on prompt tokens.
         program_ids: Right-padded. Padding needs no mask: no token sees what comes after it.
         share_prompts: Compute each distinct prompt once and let its programs share the keys and values,

@@ -29,8 +29,8 @@ class ModelSettings:
     """How the base model is loaded.
 
     Attributes:
-        dtype: Of the base weights; `"auto"` takes what they were saved in, and float32 for the bundled
-            policy. Adapters are always float32.
+        dtype: Number type of the base weights; `"auto"` takes what they were saved in, and float32 for the
+            bundled policy. Adapters are always float32.
         load_in_4bit: Quantise the base weights to 4 bits (NF4); needs a CUDA device and the `quantization`
             extra.
         gradient_checkpointing: Recompute activations in the backward pass: less memory, more time.
@@ -78,7 +78,7 @@ def load_policy(
         lora: The adapter; `None` for none, which leaves a frozen policy equal to its reference.
         model: How the base is loaded.
         adapter: Folder of a saved adapter to start from, instead of a new one by `lora`.
-        seed: Of the new adapter's random half; `None` takes PyTorch's global generator.
+        seed: Seed of the new adapter's random half; `None` takes PyTorch's global generator.
 
     Returns:
         The policy, in training mode if it has an adapter, on the CPU (4-bit: on the current CUDA device).

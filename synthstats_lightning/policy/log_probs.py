@@ -75,7 +75,7 @@ def token_log_probs(
 
     Args:
         hidden: Last hidden states of the positions that predict the targets.
-        targets: Token ids.
+        targets: Token id that each position predicts.
         head: What turns hidden states into logits.
 
     Returns:
@@ -142,7 +142,7 @@ def token_and_stop_log_probs(
 
     Args:
         hidden: Last hidden states of the positions that predict the targets.
-        targets: Token ids.
+        targets: Token id that each position predicts.
         head: What turns hidden states into logits.
         stop_ids: Tokens that end a program, at least one.
         chunk_elements: Logits that the chunked form holds at once.

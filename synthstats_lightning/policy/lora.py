@@ -58,7 +58,7 @@ def add_adapter(model: Any, settings: LoraSettings) -> Any:
 
     Args:
         model: A transformers causal LM.
-        settings: The adapter.
+        settings: Rank, scale, dropout and layers of the adapter.
 
     Returns:
         A `peft.PeftModel`.

@@ -32,7 +32,7 @@ def micro_batches(
     Rows of one prompt stay together, so that they can share it, and are ordered by length.
 
     Args:
-        prompt_ids: Left-padded.
+        prompt_ids: Token ids of the prompts, padded on the left.
         prompt_mask: True on prompt tokens.
         program_lengths: Tokens of each program.
         limit: Rows of a group times the longest prompt and the longest program in it, at most; a row that is

@@ -52,7 +52,7 @@ class Episode(Protocol):
 
         Args:
             turn: What the policy had written of its turn; empty if it could not begin one.
-            reason: One line.
+            reason: Why the episode was cut, in one line.
         """
         ...
 
@@ -78,14 +78,14 @@ class _Row:
 
     Attributes:
         index: Which environment it is of.
-        prompt: Token ids.
+        prompt: Token ids of the prompt that the episode began with.
         episode: Its environment's side.
         frame: Tokens around an answer.
         strips: Whether thoughts are left out.
         tokens: Of the conversation so far, behind the prompt.
         runs: Lengths of what policy and environment wrote, by turns.
         answer: Tokens of an answer that the policy has not been shown yet.
-        log_prob: Of the policy's tokens, in nats.
+        log_prob: Log-probability of the policy's own tokens so far, in nats.
         stopped: Whether no turn was cut.
     """
 
@@ -127,14 +127,14 @@ def sample_episodes(
     episode was sampled with, which sums over thoughts and is not known.
 
     Args:
-        policy: The policy.
+        policy: The policy that writes the turns.
         environments: What it talks to.
         prompts: Token ids of each environment's prompt, from `Policy.encode_prompt`.
         num_samples: Episodes per environment, one number or one for each.
         settings: Temperature, exploration and the limit of a turn.
-        seed: Of the run.
-        rank: Of this process.
-        step: Of the training.
+        seed: Seed of the run, from which the random stream is made.
+        rank: Number of this process in the run; each rank has a random stream of its own.
+        step: Training step, or number of the random stream; each has other random numbers.
 
     Returns:
         Episodes, those of one environment together: `program_ids` holds what was said after the prompt,
@@ -269,7 +269,7 @@ def turn_text(policy: Policy, ids: Sequence[int]) -> str:
 
     Args:
         policy: Whose tokenizer it is.
-        ids: Token ids.
+        ids: Token ids of one turn of the policy.
     """
     kept = list(ids[:-1]) if ids and ids[-1] in policy.stop_token_ids else list(ids)
     text: str = policy.tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)

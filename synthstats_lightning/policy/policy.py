@@ -62,19 +62,20 @@ class Policy(nn.Module):
 
     Args:
         model: A transformers causal LM, or a `peft.PeftModel` around one.
-        tokenizer: Its tokenizer.
+        tokenizer: Tokenizer that belongs to the model.
         name: What it was loaded from.
-        revision: Of the hub repository, if one was asked for.
-        head: Its output head.
-        micro_batch_tokens: See `ModelSettings`.
+        revision: Revision of the hub repository, if one was asked for.
+        head: Output layer of the model, from hidden states to logits.
+        micro_batch_tokens: Padded tokens that one forward pass of the loss sees at most; `None` passes the
+            batch at once.
         compiled: Whether log-probabilities of given programs come from a compiled forward pass.
 
     Raises:
         ValueError: If there is no compiler to compile with.
 
     Attributes:
-        model: As given.
-        tokenizer: As given.
+        model: The language model, with its adapter if it has one.
+        tokenizer: Tokenizer that belongs to the model.
         stop_token_ids: Tokens that end a program.
         stop_token_id: The one that given programs are ended with.
         pad_token_id: What padding is filled with.
@@ -175,13 +176,14 @@ class Policy(nn.Module):
         """The log π of each program token, at temperature 1, in float32.
 
         Args:
-            prompt_ids: Left-padded.
-            program_ids: Right-padded.
+            prompt_ids: Token ids of the prompts, padded on the left.
+            program_ids: Token ids of the programs, padded on the right.
             program_mask: True on program tokens.
             prompt_mask: True on prompt tokens; default: everything after the leading padding.
             share_prompts: Run each distinct prompt once where at least half of the rows share one. Same
                 values, less work; ignored with gradient checkpointing, which rules out a cache.
-            min_new_tokens: See `SamplingSettings`.
+            min_new_tokens: Tokens before which the policy does not stop, see `SamplingSettings`;
+                probabilities are given that.
             own_mask: True on the tokens that the policy wrote; the others are an environment's: they are
                 attended to and have no log-probability. Default: all are the policy's.
 
@@ -210,13 +212,16 @@ class Policy(nn.Module):
         """The log π of each program token and of stopping in its place, from one pass over the vocabulary.
 
         Args:
-            prompt_ids: Left-padded.
-            program_ids: Right-padded.
+            prompt_ids: Token ids of the prompts, padded on the left.
+            program_ids: Token ids of the programs, padded on the right.
             program_mask: True on program tokens.
-            prompt_mask: See `token_log_probs`.
-            share_prompts: See `token_log_probs`.
-            min_new_tokens: See `SamplingSettings`.
-            own_mask: See `token_log_probs`.
+            prompt_mask: True on prompt tokens; default: everything after the leading padding.
+            share_prompts: Whether each distinct prompt is run once for all its programs; same values, less
+                work.
+            min_new_tokens: Tokens before which the policy does not stop, see `SamplingSettings`;
+                probabilities are given that.
+            own_mask: True on the tokens that the policy wrote, where an environment wrote the others;
+                default: all.
         """
         counted = program_mask if own_mask is None else program_mask & own_mask
         token, stop, hidden = self._passes(
@@ -365,9 +370,9 @@ class Policy(nn.Module):
             prompts: Token ids, from `encode_prompt`.
             num_samples: Programs per prompt: one number, or a number for each, of which some may be 0.
             settings: Temperature, exploration and limit.
-            seed: Of the run.
-            rank: Of this process.
-            step: Of the training.
+            seed: Seed of the run, from which the random stream is made.
+            rank: Number of this process in the run; each rank has a random stream of its own.
+            step: Training step, or number of the random stream; each has other random numbers.
 
         Returns:
             As many programs as asked for, those of one prompt together.

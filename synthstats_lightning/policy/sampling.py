@@ -151,8 +151,8 @@ def behaviour_probabilities(
     Tokens with a logit of −inf are never drawn.
 
     Args:
-        logits: Of each program's next token.
-        settings: See `SamplingSettings`.
+        logits: Logits of each program's next token under the policy.
+        settings: Temperature and exploration that change the policy's probabilities.
         temperature: Each program's own; that of the settings by default.
     """
     scale = settings.temperature if temperature is None else temperature[:, None]
@@ -265,11 +265,11 @@ def decode_programs(
 
     Args:
         backbone: Language model without its head, in eval mode.
-        config: Its configuration.
-        head: Its head.
-        prompts: Distinct prompts.
+        config: Configuration of the language model, which its cache is made from.
+        head: Output layer of the language model, from hidden states to logits.
+        prompts: Token ids of the prompts, each of them once.
         row_prompt: Which prompt each row continues.
-        settings: See `SamplingSettings`.
+        settings: Temperature, exploration and length limits of sampling.
         stop_ids: Tokens that end a program.
         pad_id: What fills the prompts' front and the programs' end.
         generator: Source of all randomness, on CPU.

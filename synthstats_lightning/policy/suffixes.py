@@ -41,14 +41,14 @@ def resample_suffixes(
     policy's own samples do. Their log-probabilities, prefix included, are the policy's own as ever.
 
     Args:
-        policy: Writes the ends.
-        prompts: Token ids, from `encode_prompt`.
+        policy: The policy that writes the ends.
+        prompts: Token ids of the prompts, from `encode_prompt`.
         prompt_index: Which of the prompts each program answers.
         prefixes: First tokens of each program, at least one and less than `settings.max_new_tokens`, none of
             them a stop token, and as many as `settings.min_new_tokens`.
         settings: Temperature, exploration and limits; `max_new_tokens` counts the prefix.
-        seed: Of the run.
-        rank: Of this process.
+        seed: Seed of the run, from which the random stream is made.
+        rank: Number of this process in the run; each rank has a random stream of its own.
         step: Number of the random stream.
 
     Raises:

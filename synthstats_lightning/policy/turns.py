@@ -64,8 +64,8 @@ def answer_tokens(tokenizer: Any, frame: TurnFrame, answer: str) -> tuple[int, .
 
     Args:
         tokenizer: A transformers tokenizer.
-        frame: See `turn_frame`.
-        answer: Text.
+        frame: What the chat template puts around an answer, from `turn_frame`.
+        answer: Text that the environment answers with.
     """
     return (*frame.before, *_encode(tokenizer, answer, split_special_tokens=True), *frame.after)
 
@@ -77,7 +77,7 @@ def without_thought(tokenizer: Any, ids: Sequence[int]) -> tuple[int, ...]:
 
     Args:
         tokenizer: A transformers tokenizer.
-        ids: Of the turn.
+        ids: Token ids of one turn of the policy.
     """
 
     def text(count: int) -> str:

@@ -13,8 +13,8 @@ from tests.docs.pages import ROOT
 
 PACKAGE = ROOT / "synthstats_lightning"
 ROOMS = (
-    *("callbacks", "cli", "evaluation", "learning", "metrics", "pretraining", "replay", "reports", "runtime"),
-    *("tasks", "testing", "module.py", "datamodule.py"),
+    *("callbacks", "cli", "evaluation", "learning", "metrics", "objectives", "policy", "pretraining"),
+    *("replay", "reports", "runtime", "tasks", "testing", "module.py", "datamodule.py"),
 )
 """Rooms whose entries have been read through."""
 FEWEST_WORDS = 3
