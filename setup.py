@@ -1,12 +1,12 @@
 """What `pyproject.toml` cannot say: `configs/` is in the package as `synthstats_lightning/configs/`."""
 
-from setuptools import find_namespace_packages, find_packages, setup
+from setuptools import find_namespace_packages, setup
 
 CONFIGS = "synthstats_lightning.configs"
 
 setup(
     packages=[
-        *find_packages(include=["synthstats_lightning*"]),
+        *find_namespace_packages(include=["synthstats_lightning*"]),
         CONFIGS,
         *(f"{CONFIGS}.{room}" for room in find_namespace_packages("configs")),
     ],
