@@ -37,6 +37,7 @@ START_SECONDS = 120.0
 """A scoring process that has not imported torch by then never will."""
 SLACK_SECONDS = 10.0
 """The engine keeps its own time limit; this covers one call that cannot be interrupted."""
+_WORDS = 200
 RESULTS: dict[str, Callable[[Any], Any]] = {
     "identify": lambda fields: Identity(**fields),
     "score": Score.from_dict,
@@ -134,8 +135,8 @@ class ScoringClient:
                     self._replace()
                     answer = self._exchange(request, task, limit)
             except ConnectionLost:
-                self._replace()
-                message = "the scoring process died twice on this program"
+                said = self._replace()
+                message = f"the scoring process died twice on this program{': ' + said if said else ''}"
                 raise ProgramFailure(FailureCategory.KILLED, message) from None
             except DeadlinePassed:
                 self._replace()
@@ -173,10 +174,14 @@ class ScoringClient:
         answer: dict[str, Any] = unpack(child.receive(MAX_ANSWER, limit))
         return answer
 
-    def _replace(self) -> None:
-        """Ends the process, which has failed; the next call starts another."""
-        self.restarts += self._child is not None
+    def _replace(self) -> str:
+        """Ends the process, which has failed, and tells its last words; the next call starts another."""
+        said = ""
+        if self._child is not None:
+            self.restarts += 1
+            said = " ".join(self._child.last_words().split())[:_WORDS]
         self._discard()
+        return said
 
     def _discard(self) -> None:
         child, self._child = self._child, None
