@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 from jsonargparse import ArgumentParser, Namespace
@@ -39,15 +41,14 @@ def run(options: Namespace) -> dict[str, str] | str:
             fail("--output needs the name of a configuration")
         found = first_lines()
         width = max(map(len, found))
-        for name, text in found.items():
-            print(f"{name:<{width}}  {text}")
+        _print("".join(f"{name:<{width}}  {text}\n" for name, text in found.items()))
         return found
     path = shipped_file(options.name, ("", ".yaml"))
     if path is None:
         fail(f"no configuration {options.name!r} in the package; `synthstats-lightning configs` lists them")
     text = path.read_text(encoding="utf-8")
     if options.output is None:
-        print(text, end="")
+        _print(text)
         return text
     target = Path(options.output)
     if target.exists():
@@ -56,6 +57,13 @@ def run(options: Namespace) -> dict[str, str] | str:
     target.write_text(text, encoding="utf-8")
     print(f"{target} is a copy of {options.name}")
     return text
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:  # who reads it, such as `head`, has enough; so that Python's end is quiet, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def first_lines() -> dict[str, str]:

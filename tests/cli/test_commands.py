@@ -86,6 +86,13 @@ def test_configs_are_listed_printed_and_copied_out(capsys, tmp_path, monkeypatch
     assert Path("mine/ddp.yaml").read_text() == written
 
 
+def test_a_reader_that_has_enough_is_no_error():
+    command = f"{sys.executable} -m synthstats_lightning configs | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("quickstart ")
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("name", ["trainer/ddp", "trainer/ddp.yaml", "configs/trainer/ddp", "quickstart"])
 def test_a_configuration_by_its_name(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
