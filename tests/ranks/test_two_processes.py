@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from synthstats_lightning.reports.journal import read_records
 from tests.ranks.processes import finish, start
 from tests.ranks.run import PROGRAMS, SAVED, STARVED, STEPS, WARMUP, fit
 
@@ -52,6 +53,14 @@ def test_ranks_sample_different_programs_and_exchange_them(runs):
     assert keys(first) == keys(second)
     assert {ids for _, ids in keys(first)} == own[0] | own[1]
     assert first["losses"] != second["losses"], "each draws its own batches"
+
+
+def test_the_programs_of_both_ranks_are_in_one_file(runs):
+    folder, _, (first, second), _ = runs
+    records = read_records(folder / "two" / "programs.jsonl")
+    assert sum(record.count for record in records) == 2 * (WARMUP + PROGRAMS * ROUNDS)
+    assert len(records) == first["records"] > second["records"] == 0, "the first rank has taken all over"
+    assert not list((folder / "two").glob("programs-*.jsonl"))
 
 
 def test_a_rank_without_programs_takes_a_step_of_no_loss(runs):
