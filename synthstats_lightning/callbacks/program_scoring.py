@@ -234,8 +234,10 @@ class ProgramScoring(ProgramEvaluation):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends the workers."""
-        self.journal.close()
-        self.close()
+        try:
+            self.journal.close()
+        finally:
+            self.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Writes what has a score by then, ends the workers and tells the other ranks, which end too."""
@@ -402,7 +404,7 @@ class ProgramScoring(ProgramEvaluation):
             return  # there is no next batch
         per_round = self.programs_per_step * len(self.scorer.tasks)
         per_batch = per_round / (self.every_n_steps * trainer.accumulate_grad_batches)
-        while self.replay.ahead(per_batch):
+        while self.replay.ahead(per_batch) and not (trainer.should_stop or trainer.received_sigterm):
             if not len(self.queue):
                 self._sample_round(trainer, module, self.programs_per_step)
             if message := self.replay.waited(self.queue.wait_for_one(1.0), per_batch):

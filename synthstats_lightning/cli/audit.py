@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from rich.table import Table
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.pool.audit import audit_program
 from synthstats_lightning.programs.failure import ProgramFailure
+from synthstats_lightning.runtime.durable_files import read_json_lines
 from synthstats_lightning.sandbox import Sandbox, SandboxLimits
 from synthstats_lightning.scoring.auditing.audit import Audit
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -78,12 +78,12 @@ def best_programs(path: Path, task: Task, top: int) -> list[tuple[str, str, floa
         Source, summary and evidence of each, best first.
 
     Raises:
-        ValueError: If the file holds no scored program of the task, or a line is no record of one.
+        ValueError: If the file holds no scored program of the task, or a line is no record of one; a last
+            line that a kill has torn off is left out.
     """
     best: dict[str, tuple[str, str, float]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, record in enumerate(read_json_lines(path), start=1):
         try:
-            record = json.loads(line)
             if record["task"] != task.name or record["status"] != "scored":
                 continue
             found = record["source"], record["summary"], float(record["evidence"])

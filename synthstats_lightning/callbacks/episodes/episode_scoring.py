@@ -122,6 +122,7 @@ class EpisodeScoring(ProgramScoring):
         if self._files is not None:
             self._files.write(documents + scored)
             self._files.close()
+        self.journal.close()
 
     def sync(self) -> None:
         """Waits until every episode that has left the queue is on the disk."""
