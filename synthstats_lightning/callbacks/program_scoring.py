@@ -234,10 +234,8 @@ class ProgramScoring(ProgramEvaluation):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends the workers."""
-        try:
-            self.journal.close()
-        finally:
-            self.close()
+        self.close()
+        self.journal.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Writes what has a score by then, ends the workers and tells the other ranks, which end too."""
@@ -261,8 +259,6 @@ class ProgramScoring(ProgramEvaluation):
         if self._scorer is not None:
             self._scorer.close()
             self._scorer = None
-
-    # --- training
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Registers prompts, takes up what a checkpoint left without a score, and fills the buffer."""
@@ -463,8 +459,6 @@ class ProgramScoring(ProgramEvaluation):
         for name, way in asdict(self.reward_schedule).items():
             if way is not None:
                 module.log(f"reward/{name}", getattr(self._present, name))
-
-    # --- state
 
     def state_dict(self) -> dict[str, Any]:
         """Of every rank, stream, records and programs in flight, in primitive types."""
