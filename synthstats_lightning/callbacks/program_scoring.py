@@ -100,7 +100,7 @@ class ProgramScoring(ProgramEvaluation):
         max_replay_ratio: Trajectories that training may take per scored program, on each process and since
             the run began. Where scoring falls behind, training waits, so that what is learned depends on how
             many programs were scored and not on what else the machine did; with none on its way, a round is
-            sampled out of turn. By default a quarter more than the schedule comes to; `.inf` never waits.
+            sampled out of turn. By default a fifth more than the schedule comes to; `.inf` never waits.
 
     Raises:
         ValueError: If a number is out of range.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from synthstats_lightning.runtime.distributed import rank_and_size
 
-SLACK = 1.25
+SLACK = 1.2
 """The default bound in terms of the ratio that the schedule of sampling rounds comes to."""
 
 WORTH_SAYING = 10.0
@@ -22,7 +22,7 @@ class ReplayRatio:
     through rounds that a full queue costs. With the bound, training waits instead.
 
     Args:
-        limit: The most that the ratio may be; by default a quarter more than the schedule's own.
+        limit: The most that the ratio may be; by default a fifth more than the schedule's own.
 
     Attributes:
         trained: Trajectories so far, each time that one is in a batch.

@@ -17,12 +17,12 @@ from tests.callbacks.test_asynchrony import Watch, fit, slow  # noqa: F401 - a f
 from tests.support.gate import Gate
 
 
-def test_the_default_bound_is_that_of_the_schedule_and_a_quarter():
+def test_the_default_bound_is_that_of_the_schedule_and_a_fifth():
     ratio = ReplayRatio()
     ratio.train(64)
-    assert ratio.bound(24.0) == pytest.approx(1.25 * 64 / 24)
+    assert ratio.bound(24.0) == pytest.approx(1.2 * 64 / 24)
     ratio.train(0)  # a rank without programs
-    assert ratio.bound(24.0) == pytest.approx(1.25 * 64 / 24)
+    assert ratio.bound(24.0) == pytest.approx(1.2 * 64 / 24)
     assert SLACK > 1, "at 1 training would wait for the programs of its own round"
 
 
