@@ -144,7 +144,7 @@ def answer(code: bytes, number: int, architecture: int, arguments: Sequence[int]
     """What a filter answers to one system call, found by running it as the kernel does.
 
     Args:
-        code: Of `Filter.for_process`.
+        code: The filter's instructions, from `Filter.for_process`.
         number: The number of the system call.
         architecture: Audit architecture of the call.
         arguments: Up to six, as 64-bit values.

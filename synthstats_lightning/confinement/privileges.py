@@ -34,7 +34,7 @@ def become_user(user: int) -> None:
     """Gives up root for good: no supplementary groups, and user and group of one id.
 
     Args:
-        user: The id.
+        user: Numeric id of the user.
     """
     os.setgroups([])
     os.setresgid(user, user, user)

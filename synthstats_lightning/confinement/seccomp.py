@@ -107,7 +107,7 @@ def install(code: bytes) -> None:
     Needs `no_new_privs`, or the capability CAP_SYS_ADMIN.
 
     Args:
-        code: Of `Filter.for_process`.
+        code: The filter's instructions, from `Filter.for_process`.
 
     Raises:
         OSError: If the kernel has no seccomp filters or refuses this one.

@@ -64,7 +64,7 @@ def few_rows(task: Task, rows: int) -> tuple[DataSchema, Mapping[str, NDArray[An
     """Schema and covariates of a few rows of a task that differ as much as they can.
 
     Args:
-        task: The task.
+        task: The task that the program is about.
         rows: How many: the first, then each time the one that differs in most columns from those before.
     """
     columns = [np.asarray(values) for values in task.covariates.values()]

@@ -112,7 +112,7 @@ def check_far_side(executor: Executor, settings: WorkerSettings, timeout: float)
     Args:
         executor: The way there.
         settings: What the workers are made from.
-        timeout: Seconds.
+        timeout: Seconds that are waited at most.
 
     Raises:
         RuntimeError: If it has another version of this package, which may score differently.

@@ -68,7 +68,7 @@ class ProgramWorker:
         """Scores a program; whatever goes wrong with it is a failure, not an exception.
 
         Args:
-            source: The program.
+            source: Source text of the program.
             message: The task whose data it models.
         """
         started = time.perf_counter()
@@ -85,7 +85,7 @@ class ProgramWorker:
 
         Args:
             kind: What is asked for.
-            source: The program.
+            source: Source text of the program.
             message: The task whose data it models.
             details: What the question takes beside program and task.
 

@@ -170,7 +170,7 @@ class ProgramScorer:
         the same.
 
         Args:
-            source: The program.
+            source: Source text of the program.
             task: The task whose data it models.
 
         Returns:
@@ -201,8 +201,8 @@ class ProgramScorer:
         """Posterior predictive quantiles of a program's response at every row.
 
         Args:
-            source: The program.
-            task: Its task.
+            source: Source text of the program.
+            task: The task that the program is about.
             quantiles: Each from 0 to 1.
             seconds: How long to wait at most; `None` is as long as it takes.
 
@@ -219,7 +219,7 @@ class ProgramScorer:
         """Posterior and posterior predictive draws of a program.
 
         Args:
-            source: The program.
+            source: Source text of the program.
             task: The task whose data it models.
             chains: Chains to arrange the draws in.
             draws: Draws of each chain.
@@ -245,7 +245,7 @@ class ProgramScorer:
         The task's declared quantities come along. Without other rows the prior predicts.
 
         Args:
-            source: The program.
+            source: Source text of the program.
             task: The task whose data it models, with `held_out` rows.
             draws: Predictive draws of each row.
             leave_one_out: Whether leave-one-out densities of the other rows are wanted.
@@ -266,7 +266,7 @@ class ProgramScorer:
         """Starts estimating what experiments would tell of a program's parameters, and returns at once.
 
         Args:
-            source: The program.
+            source: Source text of the program.
             task: Its held-out rows are the designs to judge, whatever their responses are; its other rows are
                 the experiments so far.
             rows_per_design: Consecutive rows of one design.

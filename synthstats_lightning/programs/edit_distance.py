@@ -34,8 +34,8 @@ def edit_distance(first: Tree, second: Tree) -> int:
     It is a metric. The work grows as the product of the sizes times that of the depths.
 
     Args:
-        first: One tree.
-        second: The other.
+        first: One of the two trees.
+        second: The other of the two.
     """
     a, b = _PostOrder(first), _PostOrder(second)
     distances = [[0] * len(b.labels) for _ in a.labels]
@@ -52,8 +52,8 @@ def normalised_edit_distance(first: Tree, second: Tree) -> float:
     distance metric", IEEE PAMI 29(6), equation 7, for unit costs).
 
     Args:
-        first: One tree.
-        second: The other.
+        first: One of the two trees.
+        second: The other of the two.
     """
     distance = edit_distance(first, second)
     return 2.0 * distance / (first.size + second.size + distance)

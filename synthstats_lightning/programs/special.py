@@ -30,7 +30,7 @@ def scaled_bessel(order: Array, x: Array) -> Array:
     """`exp(-x) I_order(x)`; NaN for orders that are not whole numbers from 0 to `MAX_ORDER` and for `x < 0`.
 
     Args:
-        order: Orders.
+        order: Orders of the function.
         x: Arguments; the two broadcast.
     """
     inside = (order == np.floor(order)) & (order >= 0) & (order <= MAX_ORDER) & (x >= 0) & np.isfinite(x)

@@ -41,8 +41,8 @@ def structure_distance(first: ModelGraph, second: ModelGraph, *, normalised: boo
     """How many edits of one node make one model's structure the other's.
 
     Args:
-        first: One model.
-        second: The other.
+        first: One of the two models.
+        second: The other of the two.
         normalised: Whether to give it on a scale from 0 (equal) to 1.
     """
     measure = normalised_edit_distance if normalised else edit_distance

@@ -131,7 +131,7 @@ def order_probability(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> fl
     on a grid by the trapezoidal rule with its first correction (Euler and Maclaurin).
 
     Args:
-        mu: Means `[count]`.
+        mu: Means of the variables `[count]`.
         sigma: Standard deviations `[count]`, positive.
 
     Returns:

@@ -22,7 +22,7 @@ class SandboxLimits:
         processes: Processes and threads that it may start beside its own. The kernel counts them over all
             processes of the same user, so that for an unprivileged user only 0 is exact; programs need
             none.
-        open_files: File descriptors.
+        open_files: File descriptors that it may hold at once.
         output_bytes: Bytes of the result document.
         log_bytes: Bytes printed to standard output and standard error together.
         source_bytes: Bytes of the source in UTF-8.

@@ -20,7 +20,7 @@ class Job:
     """One program to run.
 
     Attributes:
-        source: Python source.
+        source: Python source of the program.
         build: Whether to extract a model graph; otherwise the program is only run to its end.
         schema: Columns and response, if the program has data.
         covariates: Column name to values of shape `(num_rows,)`. The response is not among them.

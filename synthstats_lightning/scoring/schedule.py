@@ -17,7 +17,7 @@ def ramp(start: float, end: float, step: int, steps: int, shape: Shape = "linear
     Args:
         start: At step 0 and before.
         end: At step `steps` and after.
-        step: Training step.
+        step: Number of training steps done.
         steps: Length of the way, in training steps; 0 is the end at once.
         shape: `"linear"`; `"geometric"`: equal ratios, for positive numbers of different magnitude;
             `"cosine"`: half a cosine, slow at both ends.

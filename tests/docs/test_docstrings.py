@@ -12,11 +12,9 @@ from docstring_parser import DocstringStyle, parse
 from tests.docs.pages import ROOT
 
 PACKAGE = ROOT / "synthstats_lightning"
-ROOMS = (
-    *("callbacks", "cli", "evaluation", "learning", "metrics", "objectives", "policy", "pretraining"),
-    *("replay", "reports", "runtime", "tasks", "testing", "module.py", "datamodule.py"),
+ROOMS = sorted(
+    path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
 )
-"""Rooms whose entries have been read through."""
 FEWEST_WORDS = 3
 HANGING = ("Of ", "For ", "See ", "In ", "From ", "With ")
 """A first sentence that starts so and has no verb says nothing by itself."""

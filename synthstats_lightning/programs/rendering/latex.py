@@ -55,7 +55,7 @@ def latex_statements(graph: ModelGraph, response_name: str = RESPONSE_NAME) -> l
     """The response's distribution and the priors, each as LaTeX mathematics.
 
     Args:
-        graph: From `programs.validation.parse_graph`, or canonical.
+        graph: A model graph that `programs.validation.parse_graph` returned, canonical or not.
         response_name: What to call the response.
     """
     canonical = canonicalise(graph)
@@ -84,7 +84,7 @@ def to_latex(graph: ModelGraph, response_name: str = RESPONSE_NAME) -> str:
     """A model as an `align*` environment of amsmath.
 
     Args:
-        graph: From `programs.validation.parse_graph`, or canonical.
+        graph: A model graph that `programs.validation.parse_graph` returned, canonical or not.
         response_name: What to call the response.
     """
     lines = [text.replace(r" \sim ", r" &\sim ", 1) for text in latex_statements(graph, response_name)]

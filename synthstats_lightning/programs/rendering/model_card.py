@@ -17,7 +17,7 @@ def model_card(
     """A model in Markdown: its statements as text and as LaTeX mathematics, and what it is made of.
 
     Args:
-        graph: From `programs.validation.parse_graph`, or canonical.
+        graph: A model graph that `programs.validation.parse_graph` returned, canonical or not.
         response_name: What to call the response.
         facts: Further lines of the table, such as scores, by name.
 

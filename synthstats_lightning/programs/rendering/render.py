@@ -65,7 +65,7 @@ def summarise(graph: ModelGraph, response_name: str = RESPONSE_NAME) -> str:
     `Exponential(scale=0.5)`. The line describes the canonical form, so equal models read the same.
 
     Args:
-        graph: From `programs.validation.parse_graph`, or canonical.
+        graph: A model graph that `programs.validation.parse_graph` returned, canonical or not.
         response_name: What to call the response.
 
     Returns:
@@ -84,7 +84,7 @@ def statements(graph: ModelGraph, response_name: str = RESPONSE_NAME) -> list[st
     """The parts of `summarise`, each whole: the response's distribution, then the priors.
 
     Args:
-        graph: From `programs.validation.parse_graph`, or canonical.
+        graph: A model graph that `programs.validation.parse_graph` returned, canonical or not.
         response_name: What to call the response.
     """
     return _statements(graph, response_name, _number)

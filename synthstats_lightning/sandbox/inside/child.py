@@ -33,7 +33,7 @@ class Confinement:
     """What one program gets.
 
     Attributes:
-        limits: Resource limits.
+        limits: Resource limits of the program.
         confiner: What the kernel is asked to refuse.
         folder: Its private folder, the working directory; `None` where it may not write anywhere.
         user: User id to become, or `None` to stay.
@@ -53,7 +53,7 @@ def become_program(job: Job, confinement: Confinement, result: int, log: int) ->
     """Confines this freshly forked process, runs the program, writes its result and ends.
 
     Args:
-        job: The program.
+        job: The program and what it is built for.
         confinement: What it gets.
         result: Descriptor to write the result document to.
         log: Descriptor for everything printed.

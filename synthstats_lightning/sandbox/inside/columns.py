@@ -164,7 +164,7 @@ def column(name: str, values: Array) -> Column:
     """A covariate.
 
     Args:
-        name: Its name.
+        name: Name by which it is known.
         values: Its values of shape `(num_rows,)`; they cannot be changed in place.
     """
     result = track(values, Expression("covariate", attributes={"name": name}))

@@ -20,7 +20,7 @@ def run(job: Job, output_bytes: int) -> bytes:
     """Runs a program.
 
     Args:
-        job: The program.
+        job: The program and what it is built for.
         output_bytes: Bytes of the largest result.
 
     Returns:

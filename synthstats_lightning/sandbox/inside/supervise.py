@@ -76,7 +76,7 @@ class Supervisor:
         """Runs one program to its end, or ends it.
 
         Args:
-            job: The program.
+            job: The program and what it is built for.
 
         Returns:
             How it ended, what it wrote to the result pipe, and what it printed; both cut at their limits.

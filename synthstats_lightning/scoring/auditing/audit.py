@@ -53,7 +53,7 @@ class Audit:
     Attributes:
         total_mass: Estimated total of exp(evidence) over all data sets.
         lower: Lower end of its confidence interval.
-        upper: Upper end.
+        upper: Upper end of its confidence interval.
         level: Confidence of the interval.
         method: `"sum"` over every data set, or `"importance"` sampling.
         rows: Rows of each data set.
@@ -165,7 +165,7 @@ class _Total(NamedTuple):
     """An estimated integral.
 
     Attributes:
-        mass: The estimate.
+        mass: The estimate of the total.
         variance: Its Monte-Carlo variance.
         degrees: Degrees of freedom of the variance; 0 for a sum, whose terms' errors are known.
         unscored: Share of the simulated data sets that those without a score stand for.

@@ -55,8 +55,8 @@ class Parameter(NamedTuple):
 
     Attributes:
         node: Its index in the graph.
-        name: Its name.
-        shape: Its shape.
+        name: Name by which it is known.
+        shape: Shape of its value.
         distribution: What it follows.
         constant: Whether its hyperparameters are constant.
         transform: How it becomes unconstrained.
@@ -113,11 +113,11 @@ class Block(NamedTuple):
     """Neighbouring columns that share a transform.
 
     Attributes:
-        transform: The transform.
+        transform: The transform to its unconstrained coordinates.
         parameters: Its parameters in column order.
         groups: Runs of parameters that share a distribution with constant hyperparameters.
         sizes: Columns of each parameter.
-        start: First column.
+        start: First column that the block takes.
         stop: One past the last column.
     """
 
@@ -144,7 +144,7 @@ def find_parameters(
     """Every continuous random node but the response, in column order; `scoring.labels` has the discrete.
 
     Args:
-        graph: The graph.
+        graph: The canonical model graph.
         constants: Value of every node that depends on no parameter.
         anchors: Nodes that are standardised.
     """
@@ -241,9 +241,9 @@ def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]
     """Unconstrained values of a parameter of `BY_STEP` to constrained ones, and the log-Jacobian.
 
     Args:
-        parameter: The parameter.
+        parameter: The parameter that is constrained.
         u: Its unconstrained values.
-        hyperparameters: Of its distribution; only those that its coordinates read, if it has any.
+        hyperparameters: Parameters of its distribution; only those that its coordinates read, if it has any.
     """
     if parameter.distribution.coordinates is not None:
         x, log_jacobian = parameter.distribution.coordinates.constrain(u, *hyperparameters)

@@ -104,9 +104,9 @@ def coefficients(
     """Location, scale and log of the scale that standardise a parameter given its hyperparameters.
 
     Args:
-        moments: Of its prior.
+        moments: Moments of its prior.
         anchor: What the likelihood says of it.
-        hyperparameters: Of its distribution; impossible ones get finite coefficients.
+        hyperparameters: Parameters of its distribution; impossible ones get finite coefficients.
     """
     mean, deviation = moments(*hyperparameters)
     deviation = torch.where(deviation > 0, deviation, 1.0).clamp(*LIMITS)
@@ -123,7 +123,7 @@ def find_anchors(
 
     Args:
         log_likelihood: `[particles, dim]` to `[particles]`; these columns are the centred coordinates.
-        theta: The point.
+        theta: The point, in unconstrained parameters.
         columns: Any key to columns.
 
     Returns:

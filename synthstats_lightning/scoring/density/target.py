@@ -51,7 +51,7 @@ class Marginals(NamedTuple):
     """Log-likelihoods of some rows, given the parameters.
 
     Attributes:
-        given: Of the given rows together `[particles]`.
+        given: Log density of the given rows together `[particles]`.
         changed: Of the given rows without row i where it is one of them, together with row i where it is
             not `[particles, rows]`.
     """
@@ -129,8 +129,8 @@ def pointwise(
 
     Args:
         target: The model with its data.
-        theta: Unconstrained parameters.
-        log_likelihood: Of the target there.
+        theta: Unconstrained parameters of the model.
+        log_likelihood: Log-likelihood of the target there.
     """
     if not is_coupled(target):
         return Pointwise(log_likelihood, leave_one_out_sums(log_likelihood))
@@ -146,7 +146,7 @@ def log_likelihood_of(
 
     Args:
         target: The model with its data.
-        theta: Unconstrained parameters.
+        theta: Unconstrained parameters of the model.
         given: Which rows count.
     """
     if is_coupled(target):

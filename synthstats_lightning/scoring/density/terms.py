@@ -39,8 +39,8 @@ class Term:
     reaches a gradient.
 
     Args:
-        distribution: The distribution.
-        operands: Its parameters.
+        distribution: The distribution that the term is of.
+        operands: Parameters of the distribution.
         value: The value if it is constant; a value that depends on parameters is inside the support, because
             its transform puts it there.
         view: Axes after the particle axis that a value which depends on parameters is given, where some of

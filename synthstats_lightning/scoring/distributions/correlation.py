@@ -120,7 +120,7 @@ def sample_correlation_rows(
 
     Args:
         generator: Source of all randomness.
-        batch: Leading axes.
+        batch: Leading axes of the draws.
         n: Rows of each matrix.
         eta: Shape parameter; broadcasts over `batch`.
     """

@@ -23,7 +23,7 @@ def log_cdf(
         distribution: One with a `log_cdf`.
         value: The points at which to evaluate; they need not be in the support, nor whole for a discrete
             distribution.
-        parameters: Allowed ones.
+        parameters: Parameters in their allowed ranges.
 
     Raises:
         ValueError: If the distribution has none.
@@ -50,7 +50,7 @@ def log_interval(
         distribution: One with `log_cdf` and `log_survival`.
         lower: Excluded lower end, `None` for none.
         upper: Included upper end, `None` for none; above `lower`.
-        parameters: Allowed ones.
+        parameters: Parameters in their allowed ranges.
     """
     if lower is None:
         if upper is None:

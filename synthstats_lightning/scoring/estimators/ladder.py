@@ -31,7 +31,7 @@ class Search(NamedTuple):
     """What was learned of a posterior before it was sampled.
 
     Attributes:
-        pilot: Prior draws.
+        pilot: Draws from the prior, with the target there.
         proposal: The adapted proposal.
     """
 

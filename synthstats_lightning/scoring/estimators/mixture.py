@@ -23,7 +23,7 @@ class StudentMixture(NamedTuple):
         log_share: Log mixture weights `[components]`, normalised.
         location: Centres `[components, dim]`.
         scale_tril: Lower Cholesky factors of the scale matrices `[components, dim, dim]`.
-        degrees_of_freedom: Of every component, a whole number.
+        degrees_of_freedom: Degrees of freedom of every component, a whole number.
     """
 
     log_share: Float[Tensor, " components"]
@@ -75,7 +75,7 @@ def sample_mixture(
     """Draws from the mixture, the components' numbers of draws fixed by systematic sampling.
 
     Args:
-        mixture: The mixture.
+        mixture: The mixture that is drawn from.
         count: Number of draws.
         generator: Source of randomness.
     """
@@ -116,7 +116,7 @@ def combine(first: StudentMixture, second: StudentMixture, share: float) -> Stud
     """Two mixtures side by side.
 
     Args:
-        first: A mixture.
+        first: The first of the two mixtures.
         second: Another, with the same degrees of freedom.
         share: Of the second, between 0 and 1.
     """
@@ -142,7 +142,7 @@ def refine_mixture(
 
     Args:
         mixture: The proposal that the draws came from, up to other parts such as the prior.
-        theta: Draws.
+        theta: Draws in unconstrained parameters.
         log_weight: Their log importance weights, at least one finite.
         components: The mixture's `component_densities` at the draws, if they are known.
     """
@@ -180,7 +180,7 @@ def add_component(
 
     Args:
         mixture: The proposal that the draws came from, up to other parts such as the prior.
-        theta: Draws.
+        theta: Draws in unconstrained parameters.
         log_weight: Their log importance weights, at least one finite.
     """
     count, dimension = theta.shape

@@ -86,7 +86,7 @@ def derivatives(
     fail there.
 
     Args:
-        log_density: The density.
+        log_density: The log density, batched.
         theta: One point of each group.
         group: Which groups these are.
     """

@@ -19,7 +19,7 @@ class Pilot(NamedTuple):
     Attributes:
         theta: Prior draws `[particles, dim]`.
         evaluation: The target there.
-        centre: Medians `[dim]`.
+        centre: Medians of the draws `[dim]`.
         spread: Interquartile half-ranges `[dim]`, positive.
     """
 

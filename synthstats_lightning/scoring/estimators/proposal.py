@@ -126,8 +126,8 @@ def tempered_prior(pilot: Pilot, degrees_of_freedom: int) -> StudentMixture | No
     centred hierarchy, are often no further from the prior than this.
 
     Args:
-        pilot: Prior draws.
-        degrees_of_freedom: Of the component.
+        pilot: Draws from the prior, with the target there.
+        degrees_of_freedom: Degrees of freedom of the component.
 
     Returns:
         The component; `None` where no draw has positive likelihood.

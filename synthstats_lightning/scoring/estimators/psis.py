@@ -117,8 +117,8 @@ class _Tail(NamedTuple):
     Attributes:
         ratio: Log ratios relative to the largest, ascending `[tail, columns]`.
         cutoff: Threshold that they exceed, likewise relative `[columns]`.
-        shape: Of the fitted distribution `[columns]`.
-        scale: Likewise.
+        shape: Shape of the fitted distribution `[columns]`.
+        scale: Scale of the fitted distribution `[columns]`.
         usable: Whether the fit is defined `[columns]`.
         pareto_k: Shape where it is; infinite elsewhere, see `psis` `[columns]`.
     """

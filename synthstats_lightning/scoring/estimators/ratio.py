@@ -41,7 +41,7 @@ def ratio_variance(weight: Float[Tensor, " draws"], relative: Float[Tensor, " dr
     """Variance of the log of a self-normalised mean, by the delta method (Owen 2013, equation 9.8).
 
     Args:
-        weight: Normalised weights.
+        weight: Weights that sum to one.
         relative: What is averaged over its mean.
     """
     return (weight * (relative - 1.0)).square().sum(0)

@@ -67,11 +67,11 @@ def hmc_move(
 
     Args:
         path: The annealing path.
-        theta: Particles.
+        theta: Positions of the particles.
         beta: Temperature of each island.
         island: Which islands these are.
         scale_tril: Cholesky factor of a covariance of the particles.
-        step_size: In units of the preconditioned space.
+        step_size: Step size, in units of the preconditioned space.
         leapfrog: Steps of the trajectory.
         generator: Source of randomness.
 
@@ -199,7 +199,7 @@ def bridge(
     """Bridging SMC from a proposal to the posterior.
 
     Args:
-        target: The model.
+        target: The model, in the coordinates of the particles.
         proposal: Where to start.
         settings: Islands, their particles, moves and limits.
         generator: Source of randomness.

@@ -44,8 +44,8 @@ def sample_prior(
     """Independent draws of the unconstrained parameters.
 
     Args:
-        compiled: The model.
-        terms: Its `prior_terms`.
+        compiled: The model, compiled.
+        terms: The model's `prior_terms`.
         n: Number of draws.
         generator: Source of all randomness.
     """
@@ -80,7 +80,7 @@ def sample_response(
     """One response for each particle.
 
     Args:
-        compiled: The model.
+        compiled: The model, compiled.
         values: Value of every node, from an evaluation of all steps.
         n: Number of particles.
         generator: Source of all randomness.
@@ -109,7 +109,7 @@ def response_log_prob(
     """Log density of each row of each particle's own response.
 
     Args:
-        compiled: The model.
+        compiled: The model, compiled.
         values: Value of every node, from an evaluation of all steps.
         response: One response for each particle; NaN has density 0.
 

@@ -88,14 +88,14 @@ class Compiled:
     """A model graph with its data, ready to be evaluated.
 
     Attributes:
-        graph: The graph.
+        graph: The canonical model graph.
         shapes: Shape of every node.
         rank: Axes of every parameter-dependent value after the particle axis.
         num_slots: Length of the list of values of one evaluation.
         num_observations: Rows of the response.
         constants: Value of every node that depends on no parameter.
         parameters: Parameters in column order.
-        blocks: Their blocks.
+        blocks: Columns and transforms of the parameters.
         dependents: Parameters with dependent bounds, in column order.
         intervals: Bounds of the interval block.
         steps: Every call, in order.
@@ -105,7 +105,7 @@ class Compiled:
         joint_steps: Those that either needs.
         group_terms: Priors with constant hyperparameters.
         parameter_terms: The other priors.
-        response_term: The likelihood.
+        response_term: Term of the likelihood.
         labels: What discrete parameters enter, with these summed out; `None` if the model has none.
     """
 

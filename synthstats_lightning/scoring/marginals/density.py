@@ -80,7 +80,7 @@ class Density:
         rebuild: Makes the same density with some parameters standardised.
 
     Attributes:
-        dimension: Unconstrained parameters.
+        dimension: Number of unconstrained parameters.
         num_observations: Rows of the response.
         parameters: Name, shape and columns of every parameter.
     """
@@ -105,7 +105,7 @@ class Density:
         """Log prior density of unconstrained parameters, in nats.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
 
         Raises:
             ValueError: If `theta` does not have `dimension` columns.
@@ -123,7 +123,7 @@ class Density:
         density of each row given the others.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
 
         Raises:
             ValueError: If `theta` does not have `dimension` columns.
@@ -139,7 +139,7 @@ class Density:
         """Both at once, with shared work done once.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
 
         Raises:
             ValueError: If `theta` does not have `dimension` columns.
@@ -179,7 +179,7 @@ class Density:
         Discrete parameters stay part of the posterior: their states are weighted by what the given rows say.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
             given: Which rows count; all if `None`.
 
         Raises:
@@ -207,7 +207,7 @@ class Density:
         """Log-likelihood of some rows together, as in `marginals`.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
             given: Which rows count.
 
         Raises:
@@ -230,7 +230,7 @@ class Density:
         """Parameters by name on their own scale, each `[particles, *shape]`.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
         """
         values = self._all_values(theta)
         return {p.name: self._natural(values, p.node, theta.shape[0]) for p in self.parameters}
@@ -241,7 +241,7 @@ class Density:
         Those that depend on a discrete parameter are left out: it has been summed out.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
         """
         values = self._all_values(theta)
         labels = self._compiled.labels
@@ -272,7 +272,7 @@ class Density:
         A discrete parameter that belongs to one row only is drawn anew for the replicate, as in a mixture.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
             generator: Source of all randomness.
             given_response: Whether discrete parameters that rows share are drawn given the response, which is
                 right for posterior particles, or from their prior given `theta`; or which rows of the
@@ -295,7 +295,7 @@ class Density:
         """Log density of responses that were drawn from the model, another one for each particle, in nats.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters of the model.
             response: As `sample_response` draws it, not necessarily at the same parameters.
 
         Raises:

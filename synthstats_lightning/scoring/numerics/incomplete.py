@@ -26,8 +26,8 @@ def log_gamma_tails(
     By the power series below the mode and Lentz's continued fraction above it (DLMF 8.11.4 and 8.9.2).
 
     Args:
-        a: Positive shape.
-        x: Positive argument.
+        a: Positive shape of the distribution.
+        x: Positive argument of the function.
     """
     a, x = broadcast_tensors(a, x)
     low = x < a + 1.0

@@ -29,7 +29,7 @@ def guarded(
     """A function with the same values whose derivative is 0 at its singular points.
 
     Args:
-        function: Elementwise function.
+        function: A function of each element.
         inside: Elementwise test of where its derivative is finite.
         fill: An argument inside.
     """
@@ -107,7 +107,7 @@ def power_log(
 
     Args:
         weight: Exponent, any sign.
-        x: Non-negative base.
+        x: Base of the power, not negative.
         log_x: The logarithm of `x` where it is known to be finite.
     """
     return torch.xlogy(weight, x) if log_x is None else weight * log_x

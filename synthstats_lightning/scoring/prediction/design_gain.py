@@ -43,7 +43,7 @@ def design_information_gain(
         response: The response's values `[rows]`; those after the given rows do not matter.
         given_rows: Rows of experiments that were made.
         rows_per_design: Consecutive rows of one design.
-        outer: Simulated responses.
+        outer: Number of simulated responses.
         inner: Parameter draws for the marginal density of each; no draw serves twice.
         rounding: Spacing of the values that the response is recorded to.
         settings: How much work the engine spends, and what it accepts.

@@ -48,7 +48,7 @@ def score_evidence(
         evidence: Log evidence of the scored rows given the shown ones, in nats.
         mcse: Its Monte-Carlo standard error.
         shown_rows: Leading rows that only condition.
-        settings: Work.
+        settings: How much work is spent.
         generator: Source of randomness.
         deadline: The running time limit.
     """

@@ -65,7 +65,7 @@ def excluding_rows(target: Target, pilot: Pilot) -> Bool[Tensor, " rows"]:
 
     Args:
         target: The model with its data.
-        pilot: Prior draws.
+        pilot: Draws from the prior, with the target there.
     """
     own, others = pointwise(target, pilot.theta, pilot.evaluation.log_likelihood)
     return (others.isfinite() & ~own.isfinite()).any(0)
@@ -270,8 +270,8 @@ def annealed_folds(
     is needed. From a proposal that ratio is the one of the proposal's to the evidence of the other rows.
 
     Args:
-        target: The model.
-        particles: Its posterior.
+        target: The model, in the coordinates of the particles.
+        particles: Particles of its posterior.
         rows: The rows left out.
         start: Where annealing starts: a proposal, right for rows that exclude parameters; the posterior,
             which is closer, if `None`.

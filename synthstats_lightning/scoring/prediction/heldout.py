@@ -71,7 +71,7 @@ def held_out_density(
     Args:
         target: The model in the coordinates of the particles.
         particles: The full posterior.
-        search: Its proposal.
+        search: Search that made its proposal.
         rows: The rows held out.
         settings: Work and acceptance.
         generator: Source of randomness.
@@ -108,7 +108,7 @@ def without_rows(
         target: The model in the coordinates of the particles.
         particles: The full posterior.
         rows: The rows held out.
-        settings: Acceptance.
+        settings: What the check accepts.
 
     Returns:
         The same draws; `None` where they fail the importance sampler's check, and for annealed draws and rows
@@ -151,7 +151,7 @@ def conditional_densities(
 
     Args:
         target: The model with its data.
-        theta: Unconstrained parameters.
+        theta: Unconstrained parameters of the model.
         given: Which rows condition.
     """
     if not is_coupled(target):

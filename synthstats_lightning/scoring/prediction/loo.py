@@ -58,7 +58,7 @@ def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "par
     row.
 
     Args:
-        particles: The posterior.
+        particles: Particles of the posterior.
         rows: Each row given the others, at the particles.
     """
     if particles.log_proposal is None:
@@ -78,8 +78,8 @@ def leave_one_out(
     """PSIS leave-one-out of rows from `first_row` on, each given all others; exact refits where k is large.
 
     Args:
-        target: The model.
-        particles: Its posterior.
+        target: The model, in the coordinates of the particles.
+        particles: Particles of its posterior.
         search: What is known of the posterior's modes and the prior's scale.
         settings: Draws and limits.
         generator: Source of randomness.
@@ -139,9 +139,9 @@ def enlarged(
     Args:
         target: What the particles are of.
         particles: Drawn from a proposal with a density.
-        search: That proposal.
+        search: Search that made the proposal.
         batches: How many times `importance_draws` more.
-        settings: Draws.
+        settings: Number of draws, and what is accepted.
         generator: Source of randomness.
         deadline: Checked before each batch.
     """

@@ -82,7 +82,7 @@ def within_reach(target: Target, particles: Particles) -> bool:
 
     Args:
         target: The model in the coordinates of the particles.
-        particles: Its posterior.
+        particles: Particles of its posterior.
     """
     if particles.log_proposal is not None:
         return True
@@ -107,7 +107,7 @@ def nearby_posterior(
         particles: Its full posterior.
         search: The proposal of the full posterior.
         given: Which rows count.
-        draws: Particles.
+        draws: Number of particles.
         settings: Rounds and acceptance.
         generator: Source of randomness.
         deadline: Checked before each round.
@@ -166,7 +166,7 @@ def nearby_folds(
 
     Args:
         target: The model in the coordinates of the particles.
-        particles: Its posterior.
+        particles: Particles of its posterior.
         search: The proposal of the full posterior.
         rows: The rows left out.
         settings: Draws, rounds and acceptance.

@@ -59,7 +59,7 @@ def predictive_quantiles(
     """Quantiles of the posterior predictive distribution of each row, from one replicate per particle.
 
     Args:
-        density: The model.
+        density: Density of the model.
         theta: Unconstrained parameters of the particles.
         weights: Their non-negative weights, not necessarily normalised.
         quantiles: Levels from 0 to 1.

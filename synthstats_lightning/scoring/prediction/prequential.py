@@ -31,7 +31,7 @@ def prequential(
 
     Args:
         target: The model in the coordinates of the particles.
-        particles: Its posterior.
+        particles: Particles of its posterior.
         search: Prior draws and the posterior's proposal.
         settings: Draws where the posterior was annealed and has no proposal density of its own.
         generator: Source of randomness.

@@ -22,7 +22,7 @@ def corruption(path: Path) -> str | None:
     Every page is read (`PRAGMA quick_check`).
 
     Args:
-        path: The file.
+        path: Path of the file.
     """
     with path.open("rb") as file:
         beginning = file.read(len(_MAGIC))

@@ -49,7 +49,7 @@ class Extraction:
     """One walk from a model's random variables to its leaves.
 
     Args:
-        model: A `pm.Model`.
+        model: The program's `pm.Model`.
         schema: Columns and response.
         covariates: Column name to values.
     """

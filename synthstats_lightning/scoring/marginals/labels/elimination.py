@@ -68,7 +68,7 @@ def changed(
 
     Args:
         levels: From the first parameter's to the last one's.
-        factors: Log factors.
+        factors: Log factors, with their variables.
         replaced: What takes the place of element 0, 1, ...; zero leaves it out.
     """
     own = torch.arange(replaced.shape[-1])
@@ -88,7 +88,7 @@ def draw_states(
 
     Args:
         levels: As for `eliminate`.
-        tables: Its tables.
+        tables: Tables that the elimination left.
         generator: Source of all randomness.
 
     Returns:

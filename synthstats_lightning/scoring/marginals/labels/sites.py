@@ -26,8 +26,8 @@ class Site(NamedTuple):
 
     Attributes:
         node: Its index in the graph.
-        name: Its name.
-        shape: Its shape.
+        name: Name by which it is known.
+        shape: Shape of its value.
         values: Its elements in every state `[states, elements]`.
         units: Which unit each element belongs to, of the parameter's shape: an element of its own where all
             elements go through their values side by side, 0 for all where they do so jointly.

@@ -123,7 +123,7 @@ class LabelSums:
 
         Args:
             values: Those that do not depend on discrete parameters.
-            particles: How many.
+            particles: Number of particles.
             given_response: Whether the draws are given the response, too, or which of its rows.
             generator: Source of all randomness.
         """
