@@ -110,10 +110,9 @@ class GFlowNetModule(SamplingModule):
         max_skipped_steps: int = 20,
     ) -> None:
         super().__init__()
-        if not log_z_lr > 0:
-            raise ValueError(f"log_z_lr must be positive, got {log_z_lr}")
-        if not flow_lr > 0:
-            raise ValueError(f"flow_lr must be positive, got {flow_lr}")
+        for name, value in {"log_z_lr": log_z_lr, "flow_lr": flow_lr}.items():
+            if not value > 0:
+                raise ValueError(f"{name} must be positive, got {value}")
         if flow_width < 1:
             raise ValueError(f"flow_width must be at least 1, got {flow_width}")
         if log_z_form not in ("task", "scalar", "prompt"):
@@ -134,13 +133,10 @@ class GFlowNetModule(SamplingModule):
         self.skipped_steps = SkippedSteps(max_skipped_steps)
         self._steps_before = -1
         self._last_loss: Tensor | float = math.nan
-        self.log_z_form = log_z_form
-        self.log_z_init = log_z_init
-        self.flow_lr = flow_lr
-        self.flow_width = flow_width
-        self.log_z: LogPartition = (ScalarLogZ if log_z_form == "scalar" else LogZ)(
-            len(self.tasks), initial=log_z_init or 0.0
-        )
+        self.log_z_form, self.log_z_init = log_z_form, log_z_init
+        self.flow_lr, self.flow_width = flow_lr, flow_width
+        self.log_z: LogPartition
+        self.configure_log_z()
         self.estimates_first_log_z = log_z_init is None
         self.flow_head: FlowHead | None = None
         self.reference = MovingReference(self.objective.reset_reference_every)
@@ -169,10 +165,21 @@ class GFlowNetModule(SamplingModule):
                 self.policy_name, lora=self.lora, model=self.model_settings, seed=self.seed
             )
             hidden_size = int(self.policy.language_model.get_input_embeddings().weight.shape[1])
-            if self.log_z_form == "prompt":
-                self.log_z = PromptLogZ(len(self.tasks), hidden_size, initial=self.log_z_init or 0.0)
-            if "log_flow" in self.objective.needs:
-                self.flow_head = FlowHead(hidden_size, self.flow_width, self.seed)
+            self.configure_log_z(hidden_size)
+            self.configure_flow(hidden_size)
+
+    def configure_log_z(self, hidden_size: int | None = None) -> None:
+        """Makes log Z; as a function of the prompt it is made anew when the policy's hidden size is known."""
+        size, initial = len(self.tasks), self.log_z_init or 0.0
+        if hidden_size is None:
+            self.log_z = (ScalarLogZ if self.log_z_form == "scalar" else LogZ)(size, initial=initial)
+        elif self.log_z_form == "prompt":
+            self.log_z = PromptLogZ(size, hidden_size, initial=initial)
+
+    def configure_flow(self, hidden_size: int) -> None:
+        """Makes the flow head where the objective learns flows."""
+        if "log_flow" in self.objective.needs:
+            self.flow_head = FlowHead(hidden_size, self.flow_width, self.seed)
 
     def configure_optimizers(self) -> Any:
         """One optimizer with named groups: the adapter, and log Z with its own rate and no weight decay.
