@@ -206,4 +206,6 @@ def _plain(program: PendingProgram) -> tuple[Any, ...]:
     ids = list(program.program_ids)
     task, source, prior = program.task_index, program.source, program.reference_log_prob
     row = (task, source, ids, program.log_prob, prior, program.step)
-    return row if program.episode is None else (*row, list(program.runs), program.episode.state())
+    if program.episode is None:
+        return (*row, list(program.token_log_probs)) if program.token_log_probs else row
+    return (*row, list(program.runs), program.episode.state())

@@ -22,6 +22,7 @@ from synthstats_lightning.callbacks.prefixes import draw_prefixes
 from synthstats_lightning.callbacks.program_evaluation import ProgramEvaluation
 from synthstats_lightning.callbacks.program_queue import ProgramQueue, Stale
 from synthstats_lightning.callbacks.replay_ratio import ReplayRatio
+from synthstats_lightning.callbacks.round_settings import round_settings
 from synthstats_lightning.callbacks.run_parts import (
     gflownet_module,
     required_buffer,
@@ -34,7 +35,7 @@ from synthstats_lightning.callbacks.window import Window, log_metrics, window_me
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.learning.loops import is_log_step
 from synthstats_lightning.module import GFlowNetModule
-from synthstats_lightning.policy import SamplingSettings, annealed
+from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
@@ -60,6 +61,9 @@ class ProgramScoring(ProgramEvaluation):
     By default training runs beside scoring: whatever is finished after a training step joins the buffer, and
     training waits only where it is ahead of the scores by more than `max_replay_ratio` allows. With
     `synchronous` a round's programs are scored before the next step: runs are exactly repeatable.
+
+    For objectives on policy (GRPO, GSPO, RLOO) each round is drawn at temperature 1, without exploration, and
+    training waits for its scores and learns from it alone.
 
     Args:
         reward: From a score to what the objective sees.
@@ -216,13 +220,12 @@ class ProgramScoring(ProgramEvaluation):
         if self._watch is None:
             self._watch = RankWatch()
         self._interrupted = False
-        cores = own_cores()
         tasks = run_tasks(trainer, self._given_tasks)
         buffer = run_buffer(trainer, self._given_buffer)
         self._sharing = buffer if buffer is not None and buffer.multiplicity == "program" else None
         if self._scorer is None and stage != "predict":
             pool = ProgramScorer(
-                num_workers=self.num_workers or scoring_workers(cores),
+                num_workers=self.num_workers or scoring_workers(own_cores()),
                 limits=self.limits,
                 settings=self.engine,
                 sandbox=self.sandbox,
@@ -266,6 +269,7 @@ class ProgramScoring(ProgramEvaluation):
         buffer = self.buffer(trainer)
         for index, prompt in enumerate(self.scorer.prompts):
             buffer.register_prompt(index, module.loaded_policy.encode_prompt(*prompt))
+        buffer.on_policy = module.objective.on_policy
         self._ended = False
         folder = run_folder(trainer)
         if not trainer.fast_dev_run:  # type: ignore[attr-defined]
@@ -301,7 +305,8 @@ class ProgramScoring(ProgramEvaluation):
         ended = module.ended_step(trainer)
         if ended and trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
-            self._harvest(trainer, seconds=None if self.synchronous else 0.0)
+            waits = self.synchronous or module.objective.on_policy
+            self._harvest(trainer, seconds=None if waits else 0.0)
         self.replay.train(len(batch))
         self._wait_for_scores(trainer, module)
         if not ended:
@@ -365,7 +370,9 @@ class ProgramScoring(ProgramEvaluation):
     def _sample_round(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> None:
         started = time.perf_counter()
         step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
-        settings = self._training_settings(module.sampling, step)
+        settings = round_settings(module, self.sampling, self.anneal_steps, step)
+        if module.objective.on_policy:
+            buffer.start_round()
         programs: list[PendingProgram] = []
         resampled = round(self.prefix_resampling_fraction * num_samples)
         if resampled:
@@ -388,11 +395,6 @@ class ProgramScoring(ProgramEvaluation):
         self.queue.add(program._replace(step=step) for program in programs)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
-
-    def _training_settings(self, final: SamplingSettings, step: int) -> SamplingSettings:
-        if self.sampling is None or not self.anneal_steps:
-            return self.sampling or final
-        return annealed(self.sampling, final.temperature, step / self.anneal_steps)
 
     def _wait_for_scores(self, trainer: Trainer, module: GFlowNetModule) -> None:
         """Waits until the next batch keeps the replay ratio; this rank goes by its own counts alone."""

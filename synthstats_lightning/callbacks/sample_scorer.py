@@ -14,7 +14,7 @@ from lightning.pytorch import Trainer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.pool.scorer import ProgramScorer
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import TRANSIENT, FailureCategory
 from synthstats_lightning.replay import Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.reward import Reward
@@ -35,6 +35,7 @@ class PendingProgram(NamedTuple):
         step: Training step at which it was sampled.
         runs: Of an episode: what policy and environment wrote of the tokens, see `Trajectory`.
         episode: What the environment knows of an episode; `None` for a program of one turn.
+        token_log_probs: Of each token under the policy that sampled it, in nats; empty if not kept.
     """
 
     task_index: int
@@ -46,6 +47,7 @@ class PendingProgram(NamedTuple):
     step: int = 0
     runs: tuple[int, ...] = ()
     episode: Any = None
+    token_log_probs: tuple[float, ...] = ()
 
     @property
     def has_score(self) -> bool:
@@ -56,6 +58,12 @@ class PendingProgram(NamedTuple):
     def num_tokens(self) -> int:
         """Tokens that the policy wrote."""
         return sum(self.runs[::2]) if self.runs else len(self.program_ids)
+
+
+def _token_log_probs(samples: SampledPrograms, row: int) -> tuple[float, ...]:
+    if samples.token_log_probs is None:
+        return ()
+    return tuple(samples.token_log_probs[row][samples.program_mask[row]].tolist())
 
 
 class SampleScorer:
@@ -162,11 +170,13 @@ class SampleScorer:
         log_prob: float,
         reference_log_prob: float,
         step: int = 0,
+        token_log_probs: Sequence[float] = (),
     ) -> PendingProgram:
         """Hands over a program that is given, or that an interrupted run had sampled."""
         score = self.pool.submit(source, self.tasks[task_index])
         ids = tuple(program_ids)
-        return PendingProgram(task_index, source, ids, log_prob, reference_log_prob, score, step)
+        given = log_prob, reference_log_prob, score, step
+        return PendingProgram(task_index, source, ids, *given, token_log_probs=tuple(token_log_probs))
 
     def withdraw(self, program: PendingProgram) -> None:
         """Tells the workers that nobody waits for a program's score any more."""
@@ -212,11 +222,13 @@ class SampleScorer:
             (score.structure or "") if score.scored else "",
             program.step,
             program.runs,
+            program.token_log_probs,
+            score.failure not in TRANSIENT,
         )
 
     def remember(self, record: ProgramRecord) -> None:
         """Takes the score of an interrupted run's program, so that it is not computed again."""
-        if record.score.failure in (FailureCategory.TRUNCATED, FailureCategory.KILLED):
+        if record.score.failure in TRANSIENT or record.score.failure is FailureCategory.TRUNCATED:
             return  # not properties of the source
         for task in self.tasks:
             if task.name == record.task:
@@ -239,6 +251,7 @@ class SampleScorer:
             float(samples.log_prob[row]),
             float(samples.reference_log_prob[row]),
             score,
+            token_log_probs=_token_log_probs(samples, row),
         )
 
     def _baseline(self, task: Task) -> Score:

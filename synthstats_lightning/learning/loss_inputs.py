@@ -20,6 +20,7 @@ AVAILABLE = (
     TOKEN_INPUTS
     | REFERENCE_INPUTS
     | {"task_index", "reference_log_prob", "stored_reference_log_prob", "behaviour_log_prob"}
+    | {"behaviour_token_log_probs"}
     | {"mask", "forced_stop", "action_ends"}
 )
 """What can be had from a policy and a `TrajectoryBatch`."""
@@ -94,6 +95,9 @@ def loss_inputs(
         # where it was not kept, the program counts as freshly sampled
         known = torch.isfinite(batch.log_prob)
         named["behaviour_log_prob"] = torch.where(known, batch.log_prob, log_prob.detach())
+    if "behaviour_token_log_probs" in needs:
+        now, then = named["token_log_probs"].detach(), batch.token_log_probs
+        named["behaviour_token_log_probs"] = now if then is None else torch.where(then.isfinite(), then, now)
     if "forced_stop" in needs:
         named["forced_stop"] = forced_stops(policy, batch)
     if "action_ends" in needs:

@@ -80,6 +80,9 @@ class Objective(nn.Module, ABC):
         needs: Keys of `ObjectiveInputs` without which the loss cannot be computed.
         learns_log_z: Whether the loss trains log Z; elsewhere it follows the log-variance estimate.
         groups_span_ranks: Whether programs are compared with those of their task on all ranks.
+        group_means: Means over programs of a task that one loss takes on all ranks, where groups span them.
+        on_policy: Whether the loss is that of fresh programs: drawn at temperature 1 from the policy as it is
+            now, or was a few steps ago, each once.
         reset_reference_every: Training steps after which the reference policy becomes the current one; 0
             keeps it.
     """
@@ -87,6 +90,8 @@ class Objective(nn.Module, ABC):
     needs: frozenset[str] = frozenset()
     learns_log_z: bool = True
     groups_span_ranks: bool = False
+    group_means: int = 1
+    on_policy: bool = False
     reset_reference_every: int = 0
 
     def forward(
@@ -154,12 +159,12 @@ class Objective(nn.Module, ABC):
         """Takes part, with no programs, in what `compute` exchanges between the ranks of a run.
 
         A rank without programs calls it instead of `forward`. Only an objective with `groups_span_ranks`
-        exchanges anything: it takes one `group_mean` over ranks.
+        exchanges anything: it takes `group_means` over ranks.
 
         Args:
             nothing: A tensor of length 0, on the device and of the type of log-probabilities.
         """
-        if self.groups_span_ranks:
+        for _ in range(self.group_means if self.groups_span_ranks else 0):
             group_mean(nothing, nothing.long(), across_ranks=True)
 
 

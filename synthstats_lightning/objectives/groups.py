@@ -44,13 +44,21 @@ def group_mean(
 
 
 def group_advantage(
-    reward: Float[Tensor, " batch"], group: Int[Tensor, " batch"], scale_by_std: bool, epsilon: float = 1e-6
+    reward: Float[Tensor, " batch"], group: Int[Tensor, " batch"], scale_by_std: bool, epsilon: float = 1e-4
 ) -> Float[Tensor, " batch"]:
-    """Reward minus its group's mean, divided by the group's standard deviation if asked for.
+    """Reward minus its group's mean, over all ranks, divided by the group's standard deviation if asked for.
 
-    A row alone in its group, and every row of a group of equal rewards, gets 0.
+    A row alone in its group, and every row of a group of equal rewards, gets 0. Takes one `group_mean`, with
+    the standard deviation two.
+
+    Args:
+        reward: Reward of each row.
+        group: Group of each row.
+        scale_by_std: Whether to divide by the standard deviation (with Bessel's correction).
+        epsilon: Added to the standard deviation.
     """
-    centred = reward.detach() - group_mean(reward, group)
+    centred = reward.detach() - group_mean(reward, group, across_ranks=True)
     if not scale_by_std:
         return centred
-    return centred / (group_mean(centred.square(), group).sqrt() + epsilon)
+    squares, count = group_sums(centred.square(), group, across_ranks=True)
+    return centred / ((squares / (count - 1).clamp(min=1)).sqrt() + epsilon)

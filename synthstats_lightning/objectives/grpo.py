@@ -62,9 +62,8 @@ def grpo_loss(
 class GRPO(Objective):
     """Group-relative policy optimisation; a baseline, whose optimum is the best program and not p ∝ R.
 
-    The group is the batch's programs of one task. Without `behaviour_token_log_probs` every batch counts as
-    freshly sampled: ratios are 1, their gradients are not 0, and nothing is clipped. Train it on recent
-    programs only (`replay_fraction: 0`).
+    The group is the programs of one task in the batches of all ranks. They are freshly drawn, see
+    `Objective.on_policy`; a program of which no token log-probabilities were kept counts as drawn just now.
 
     Args:
         clip: Width of the trust region, above 0.
@@ -78,6 +77,7 @@ class GRPO(Objective):
 
     learns_log_z = False
     groups_span_ranks = True
+    on_policy = True
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class GRPO(Objective):
         self.kl_weight = kl_weight
         self.scale_by_std = scale_by_std
         self.normalise_length = normalise_length
-        self.needs = frozenset({"task_index", "token_log_probs", "mask"})
+        self.group_means = 3 if scale_by_std else 2
+        self.needs = frozenset({"task_index", "token_log_probs", "mask", "behaviour_token_log_probs"})
         if kl_weight:
             self.needs |= {"reference_token_log_probs"}
 
@@ -109,10 +110,11 @@ class GRPO(Objective):
         """See `Objective.forward` and `grpo_loss`; the residual is that of the log-variance loss."""
         tokens = inputs["token_log_probs"]
         advantage = group_advantage(log_reward, inputs["task_index"], self.scale_by_std)
+        mask, behaviour = inputs["mask"], inputs["behaviour_token_log_probs"]
         loss = grpo_loss(
             tokens,
-            inputs.get("behaviour_token_log_probs", tokens.detach()),
-            inputs["mask"],
+            behaviour,
+            mask,
             advantage,
             self.clip,
             inputs.get("reference_token_log_probs"),
@@ -120,4 +122,10 @@ class GRPO(Objective):
             self.normalise_length,
         )
         _, residual = log_variance_loss(log_prob.detach(), log_reward, inputs["task_index"])
-        return loss_output(loss, residual, advantage_std=advantage.std(correction=0))
+        clipped = mask & (((tokens.detach() - behaviour).exp() - 1).abs() > self.clip)
+        return loss_output(
+            loss,
+            residual,
+            advantage_std=advantage.std(correction=0),
+            clipped_share=clipped.sum() / mask.sum().clamp(min=1),
+        )

@@ -52,6 +52,7 @@ class GSPO(Objective):
     needs = frozenset({"task_index", "mask", "behaviour_log_prob"})
     learns_log_z = False
     groups_span_ranks = True
+    on_policy = True
 
     def __init__(self, clip: float = 0.2, scale_by_std: bool = True) -> None:
         super().__init__()
@@ -59,6 +60,7 @@ class GSPO(Objective):
             raise ValueError(f"clip must be positive, got {clip}")
         self.clip = clip
         self.scale_by_std = scale_by_std
+        self.group_means = 3 if scale_by_std else 2
 
     def compute(
         self,

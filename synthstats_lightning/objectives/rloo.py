@@ -7,33 +7,46 @@ from torch import Tensor
 
 from synthstats_lightning.objectives.base import LossOutput, Objective, ObjectiveInputs, loss_output
 from synthstats_lightning.objectives.groups import group_sums
+from synthstats_lightning.objectives.grpo import clipped_surrogate
 from synthstats_lightning.objectives.log_variance import log_variance_loss
 
 
 def leave_one_out_advantage(
     reward: Float[Tensor, " batch"], group: Int[Tensor, " batch"]
 ) -> Float[Tensor, " batch"]:
-    """Reward minus the mean reward of the *other* rows of its group; 0 for a row that is alone, detached."""
-    total, count = group_sums(reward, group)
+    """Reward minus the mean reward of the *other* rows of its group; 0 for a row that is alone, detached.
+
+    The group's rows are those of all ranks.
+    """
+    total, count = group_sums(reward, group, across_ranks=True)
     return (count * reward.detach() - total) / (count - 1).clamp(min=1)
 
 
 def rloo_loss(
-    log_prob: Float[Tensor, " batch"], reward: Float[Tensor, " batch"], group: Int[Tensor, " batch"]
+    log_prob: Float[Tensor, " batch"],
+    behaviour_log_prob: Float[Tensor, " batch"],
+    reward: Float[Tensor, " batch"],
+    group: Int[Tensor, " batch"],
+    clip: float = 0.2,
 ) -> Float[Tensor, ""]:
     """REINFORCE leave-one-out (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740, eq. 8).
 
-    The loss −mean(A log π) has, on freshly sampled programs, minus the gradient of the expected reward.
+    The loss is −mean(min(ρ A, clip(ρ) A)), with ρ the ratio of the program's probabilities now and when it
+    was sampled. On freshly sampled programs ρ is 1 and the gradient that of −mean(A log π): minus that of the
+    expected reward.
 
     Args:
         log_prob: log π(y | x), in nats.
+        behaviour_log_prob: The same when it was sampled.
         reward: Reward of each program.
         group: Task of each program.
+        clip: Width of the trust region.
 
     Returns:
         The scalar loss.
     """
-    return -(leave_one_out_advantage(reward, group) * log_prob).mean()
+    advantage = leave_one_out_advantage(reward, group)
+    return -clipped_surrogate(log_prob - behaviour_log_prob.detach(), advantage, clip).mean()
 
 
 class RLOO(Objective):
@@ -44,20 +57,26 @@ class RLOO(Objective):
 
     Args:
         kl_weight: Weight of the divergence from the reference policy, 0 or more.
+        clip: Width of the trust region of the program's ratio, above 0.
 
     Raises:
-        ValueError: If `kl_weight` is negative.
+        ValueError: If `kl_weight` or `clip` is out of range.
     """
 
     learns_log_z = False
     groups_span_ranks = True
+    group_means = 2
+    on_policy = True
 
-    def __init__(self, kl_weight: float = 0.0) -> None:
+    def __init__(self, kl_weight: float = 0.0, clip: float = 0.2) -> None:
         super().__init__()
         if not kl_weight >= 0:
             raise ValueError(f"kl_weight must be 0 or more, got {kl_weight}")
+        if not clip > 0:
+            raise ValueError(f"clip must be positive, got {clip}")
         self.kl_weight = kl_weight
-        self.needs = frozenset({"task_index"})
+        self.clip = clip
+        self.needs = frozenset({"task_index", "behaviour_log_prob"})
         if kl_weight:
             self.needs |= {"reference_log_prob"}
 
@@ -80,9 +99,11 @@ class RLOO(Objective):
         inputs: ObjectiveInputs,
     ) -> LossOutput:
         """See `Objective.forward` and `rloo_loss`; the residual is that of the log-variance loss."""
-        group, reward = inputs["task_index"], log_reward
+        group, reward, behaviour = inputs["task_index"], log_reward, inputs["behaviour_log_prob"]
         if self.kl_weight:
-            reward = reward - self.kl_weight * (log_prob.detach() - inputs["reference_log_prob"])
+            reward = reward - self.kl_weight * (behaviour - inputs["reference_log_prob"])
         log_target = log_prob.detach() + self.log_target_ratio(log_prob.detach(), log_reward, inputs)
         _, residual = log_variance_loss(log_prob.detach(), log_target, group)
-        return loss_output(rloo_loss(log_prob, reward, group), residual)
+        loss = rloo_loss(log_prob, behaviour, reward, group, self.clip)
+        clipped = ((log_prob.detach() - behaviour).exp() - 1).abs() > self.clip
+        return loss_output(loss, residual, clipped_share=clipped.to(loss.dtype).mean())

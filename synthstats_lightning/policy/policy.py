@@ -427,6 +427,7 @@ class Policy(nn.Module):
             reference_log_prob=reference,
             stopped=decoded.stopped,
             sources=[self.decode(row[:length]) for row, length in zip(ids, lengths, strict=True)],
+            token_log_probs=decoded.token_log_probs,
         )
 
     def _reference_log_probs(

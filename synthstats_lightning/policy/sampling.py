@@ -113,6 +113,8 @@ class SampledPrograms(NamedTuple):
         own_mask: Of episodes: True on the sampled tokens among `program_ids`, where an environment wrote the
             others; `program_mask` is True on both.
         episodes: Of episodes: each row's own, as its environment keeps it.
+        token_log_probs: What `log_prob` sums, 0 behind a program, `[batch, time]`; `None` where it was not
+            kept, of episodes and of programs whose beginning was given.
     """
 
     prompt_index: Int[Tensor, " batch"]
@@ -124,6 +126,7 @@ class SampledPrograms(NamedTuple):
     sources: list[str]
     own_mask: Bool[Tensor, "batch time"] | None = None
     episodes: Sequence[Any] = ()
+    token_log_probs: Float[Tensor, "batch time"] | None = None
 
 
 class Decoded(NamedTuple):
@@ -133,6 +136,7 @@ class Decoded(NamedTuple):
     program_mask: Bool[Tensor, "batch time"]
     log_prob: Float[Tensor, " batch"]
     stopped: Bool[Tensor, " batch"]
+    token_log_probs: Float[Tensor, "batch time"] | None = None
 
 
 def stream_seed(seed: int, rank: int, step: int) -> int:
@@ -298,6 +302,7 @@ def decode_programs(
     program_ids = torch.full((num_rows, limit), pad_id, dtype=torch.long, device=device)
     lengths = torch.zeros(num_rows, dtype=torch.long, device=device)
     log_prob = torch.zeros(num_rows, dtype=torch.float32, device=device)
+    log_probs = torch.zeros(num_rows, limit, dtype=torch.float32, device=device)
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
     for step in range(limit):
         logits = head.logits(hidden)
@@ -308,6 +313,7 @@ def decode_programs(
         live = ~stopped[rows]
         gained = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]
         log_prob[rows] += gained * live
+        log_probs[rows, step] = gained * live
         program_ids[rows, step] = torch.where(live, tokens, pad_id)
         lengths[rows] += live
         stopped[rows] |= torch.isin(tokens, stops)
@@ -323,6 +329,7 @@ def decode_programs(
         if mask is not None:
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], 1)
         hidden = run_backbone(backbone, tokens[:, None], mask, cache, past=past + step)[:, -1]
-    program_ids = program_ids[:, : int(lengths.max())]
+    width = int(lengths.max())
+    program_ids, log_probs = program_ids[:, :width], log_probs[:, :width]
     program_mask = torch.arange(program_ids.shape[1], device=device) < lengths[:, None]
-    return Decoded(program_ids, program_mask, log_prob, stopped)
+    return Decoded(program_ids, program_mask, log_prob, stopped, log_probs)

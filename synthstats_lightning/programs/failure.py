@@ -40,6 +40,10 @@ class FailureCategory(StrEnum):
     """The evidence of a discrete or rounded response is above 0: more than probability allows."""
 
 
+TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT})
+"""Failures that say something of the machine at that moment: the same program may have a score next time."""
+
+
 class ProgramFailure(Exception):
     """A program's failure, with its category and one line of explanation.
 

@@ -15,8 +15,9 @@ from synthstats_lightning.replay.contents import Contents, composition, count_co
 from synthstats_lightning.replay.edit_distance import NearCopies
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.priority import rank_priorities
+from synthstats_lightning.replay.recent import correct_scores, even_draw
 from synthstats_lightning.replay.state import FORMAT, check_format, pack, unpack
-from synthstats_lightning.replay.trajectory import Trajectory
+from synthstats_lightning.replay.trajectory import Trajectory, check_trajectory, same_score, with_score
 
 Form = tuple[int, str]
 
@@ -54,6 +55,10 @@ class ReplayBuffer:
         ValueError: If an argument is out of its range, or rewards are to be shared among texts that
             `deduplicate` does not keep.
         ImportError: If `min_edit_distance` is asked for without rapidfuzz.
+
+    Attributes:
+        on_policy: Whether batches are made of the recent samples alone, each as often as any other, for
+            objectives that say so of themselves; `ProgramScoring` sets it.
     """
 
     def __init__(
@@ -106,6 +111,7 @@ class ReplayBuffer:
         self.multiplicity = multiplicity
         self.prompts: dict[int, tuple[int, ...]] = {}
         self.task_weights: dict[int, float] = {}
+        self.on_policy = False
         self.added = 0
         self.duplicates = 0
         self._entries = Entries()
@@ -155,17 +161,18 @@ class ReplayBuffer:
             pinned: It never makes room for others and is no recent sample: a demonstration.
 
         Returns:
-            Whether it was new. A known program, or one that `deduplicate` or `min_edit_distance` takes for a
-            known one, joins the recent samples again, and replaces the known one if its log reward is higher.
+            Whether it was new. A known text joins the recent samples again, and the newest score that is
+            settled holds wherever the text is. A program that `deduplicate` or `min_edit_distance` takes for
+            a known one replaces it if its log reward is higher.
 
         Raises:
             ValueError: If its task has no prompt, it has no token, a number is not finite, or it is pinned
                 and the buffer is full of pinned ones.
         """
-        self._check(trajectory)
+        check_trajectory(trajectory, self.prompts, self._entries.num_parts if len(self) else None)
         if not pinned:
             self.added += 1
-            self._recent.append(trajectory)
+            self._recent.append(self._best_known(trajectory))
         new = self._insert(trajectory, pinned)
         self.duplicates += not (new or pinned)
         return new
@@ -180,7 +187,7 @@ class ReplayBuffer:
             ValueError: As `add`.
         """
         for trajectory in trajectories:
-            self._check(trajectory)
+            check_trajectory(trajectory, self.prompts, self._entries.num_parts if len(self) else None)
             self._insert(trajectory, pinned=False)
 
     def since(self, serial: int) -> list[Trajectory]:
@@ -215,8 +222,27 @@ class ReplayBuffer:
         self.added, self.duplicates = added, duplicates
         self._index()
 
+    def start_round(self) -> None:
+        """Forgets which samples were recent, so that the next ones to come in are the only recent ones."""
+        self._recent.clear()
+
+    def sample_recent(self, size: int, generator: np.random.Generator) -> list[Trajectory]:
+        """Draws a batch of recent samples, each as often as any other, give or take one.
+
+        Args:
+            size: Number of trajectories.
+            generator: Source of randomness; nothing else is used.
+
+        Raises:
+            LookupError: If there is no recent sample.
+        """
+        if not self._recent:
+            raise LookupError("there is no recent sample: an objective on policy needs a round of programs")
+        drawn = even_draw(self._recent, size, generator)
+        return drawn if self.multiplicity == "text" else [self._shared(item) for item in drawn]
+
     def sample(self, size: int, generator: np.random.Generator) -> list[Trajectory]:
-        """Draws a batch with replacement.
+        """Draws a batch with replacement; with `on_policy` as `sample_recent`.
 
         Args:
             size: Number of trajectories.
@@ -225,6 +251,8 @@ class ReplayBuffer:
         Raises:
             LookupError: If the buffer is empty.
         """
+        if self.on_policy and len(self):
+            return self.sample_recent(size, generator)
         if not len(self):
             raise LookupError(
                 "the replay buffer is empty: ProgramScoring fills it before training starts, but not for"
@@ -375,9 +403,15 @@ class ReplayBuffer:
     def _insert(self, trajectory: Trajectory, pinned: bool) -> bool:
         key = key_of(trajectory)
         row = self._rows.get(key)
+        if trajectory.settled:
+            correct_scores(self._recent, trajectory)
         if row is not None:
             self._entries.step[row] = max(int(self._entries.step[row]), trajectory.step)
             self._entries.pinned[row] |= pinned
+            (known,) = self._entries.get([row])
+            if trajectory.settled and not (known.settled and same_score(known, trajectory)):
+                pinned = bool(self._entries.pinned[row])
+                self._overwrite(row, trajectory._replace(step=known.step), pinned)
             return False
         if self.deduplicate == "program" and trajectory.canonical:
             row = self._forms_row.get((trajectory.task_index, trajectory.canonical))
@@ -389,30 +423,12 @@ class ReplayBuffer:
         self._store(trajectory, pinned)
         return True
 
-    def _check(self, trajectory: Trajectory) -> None:
-        if trajectory.task_index not in self.prompts:
-            raise ValueError(
-                f"task_index {trajectory.task_index} has no prompt; known: {sorted(self.prompts)}"
-            )
-        if not trajectory.program_ids:
-            raise ValueError("program_ids must hold at least one token")
-        if not (np.isfinite(trajectory.log_reward) and np.isfinite(trajectory.reference_log_prob)):
-            raise ValueError(
-                f"log_reward and reference_log_prob must be finite, got {trajectory.log_reward}"
-                f" and {trajectory.reference_log_prob}"
-            )
-        if trajectory.runs and sum(trajectory.runs) != len(trajectory.program_ids):
-            raise ValueError(
-                f"runs must sum to the {len(trajectory.program_ids)} tokens of the trajectory,"
-                f" got {trajectory.runs}"
-            )
-        if "\n" in trajectory.canonical + trajectory.structure:
-            raise ValueError("canonical and structure must be hashes on one line")
-        if len(self) and len(trajectory.parts) != self._entries.num_parts:
-            raise ValueError(
-                f"parts must be {self._entries.num_parts} numbers as in the buffer's other trajectories,"
-                f" got {trajectory.parts}"
-            )
+    def _best_known(self, trajectory: Trajectory) -> Trajectory:
+        """A sample, with the score of its text where its own was the machine's doing."""
+        row = None if trajectory.settled else self._rows.get(key_of(trajectory))
+        if row is None or not self._entries.settled[row]:
+            return trajectory
+        return with_score(trajectory, self._entries.get([row])[0])
 
     def _settle(self, row: int, trajectory: Trajectory, pinned: bool) -> None:
         """Of a stored program and a new one that counts as the same, keeps the better."""

@@ -12,7 +12,17 @@ from synthstats_lightning.replay.trajectory import Trajectory
 Key = tuple[int, bytes]
 """Task index and token ids, as int32."""
 _FIRST_ROWS = 1024
-_COLUMNS = ("_log_reward", "_log_probs", "_parts", "_task", "_group", "_step", "_serial", "_pinned")
+_COLUMNS = (
+    "_log_reward",
+    "_log_probs",
+    "_parts",
+    "_task",
+    "_group",
+    "_step",
+    "_serial",
+    "_pinned",
+    "_settled",
+)
 
 
 def key_of(trajectory: Trajectory) -> Key:
@@ -48,6 +58,7 @@ class Entries:
         self._step = np.empty(_FIRST_ROWS, dtype=np.int64)
         self._serial = np.empty(_FIRST_ROWS, dtype=np.int64)
         self._pinned = np.empty(_FIRST_ROWS, dtype=np.bool_)
+        self._settled = np.empty(_FIRST_ROWS, dtype=np.bool_)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -102,6 +113,11 @@ class Entries:
         """Which entries never make room."""
         return self._pinned[: len(self)]
 
+    @property
+    def settled(self) -> Bool[np.ndarray, " entries"]:
+        """Which entries have a score that is that of their text."""
+        return self._settled[: len(self)]
+
     @classmethod
     def from_columns(
         cls,
@@ -114,6 +130,7 @@ class Entries:
         serial: Int[np.ndarray, " entries"],
         pinned: Bool[np.ndarray, " entries"],
         runs: list[tuple[int, ...]],
+        settled: Bool[np.ndarray, " entries"],
     ) -> Entries:
         """A table from its columns.
 
@@ -127,6 +144,7 @@ class Entries:
             serial: Order of insertion.
             pinned: What never makes room.
             runs: What the policy and its environment wrote.
+            settled: Which scores are those of the texts.
         """
         table = cls()
         while len(table._task) < len(keys):
@@ -138,6 +156,7 @@ class Entries:
         table._log_reward[rows], table._log_probs[rows] = numbers[:, 0], numbers[:, 1:]
         table._parts[rows], table._step[rows] = parts, step
         table._serial[rows], table._pinned[rows] = serial, pinned
+        table._settled[rows] = settled
         table._task[rows] = [task for task, _ in keys]
         names = zip(table._task[rows].tolist(), structure, strict=True)
         table._group[rows] = [table._group_of(task, name) for task, name in names]
@@ -179,6 +198,7 @@ class Entries:
         self._step[row] = trajectory.step
         self._serial[row] = serial
         self._pinned[row] = pinned
+        self._settled[row] = trajectory.settled
 
     def lowest(self, task: int | None = None) -> int | None:
         """The row whose entry makes room for another, or `None` where all are pinned.
@@ -201,17 +221,15 @@ class Entries:
             self._log_probs[index].tolist(),
             self._parts[index].tolist(),
             self._step[index].tolist(),
+            self._settled[index].tolist(),
         )
         trajectories = []
-        for row, log_reward, (reference, own), parts, step in zip(rows, *columns, strict=True):
+        for row, log_reward, (reference, own), parts, step, settled in zip(rows, *columns, strict=True):
             task, ids = self.keys[row]
             tokens = tuple(memoryview(ids).cast("i").tolist())
             form, graph = self.canonical[row], self.structure[row]
-            trajectories.append(
-                Trajectory(
-                    task, tokens, log_reward, reference, own, tuple(parts), form, graph, step, self.runs[row]
-                )
-            )
+            more = form, graph, step, self.runs[row], (), settled
+            trajectories.append(Trajectory(task, tokens, log_reward, reference, own, tuple(parts), *more))
         return trajectories
 
     def _group_of(self, task_index: int, structure: str) -> int:

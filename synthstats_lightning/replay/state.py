@@ -12,10 +12,10 @@ from torch import Tensor
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.trajectory import Trajectory
 
-FORMAT = 3
+FORMAT = 4
 """Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins, 2 no episodes of several
-turns."""
-READABLE = (2, FORMAT)
+turns, 3 neither token log-probabilities of recent samples nor what is settled."""
+READABLE = (2, 3, FORMAT)
 
 
 def check_format(state: dict[str, Any]) -> None:
@@ -27,7 +27,7 @@ def check_format(state: dict[str, Any]) -> None:
     if state.get("format") not in READABLE:
         raise ValueError(
             f"replay buffer state of format {state.get('format')!r}; this version reads"
-            f" {' and '.join(map(str, READABLE))}:"
+            f" {', '.join(map(str, READABLE))}:"
             " start a new run, or resume with the version that wrote it"
         )
 
@@ -50,6 +50,13 @@ def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
         "step": _tensor(np.concatenate([entries.step, np.array([i.step for i in recent], dtype=np.int64)])),
         "turns": _tensor(np.array([len(row) for row in runs], dtype=np.int32)),
         "runs": _tensor(np.array([tokens for row in runs for tokens in row], dtype=np.int32)),
+        "behaviour": _tensor(
+            np.array([value for item in recent for value in item.token_log_probs], dtype=np.float32)
+        ),
+        "behaviour_lengths": _tensor(np.array([len(i.token_log_probs) for i in recent], dtype=np.int32)),
+        "settled": _tensor(
+            np.concatenate([entries.settled, np.array([item.settled for item in recent], dtype=np.bool_)])
+        ),
         "serial": _tensor(entries.serial),
         "pinned": _tensor(entries.pinned),
         "canonical": "\n".join([*entries.canonical, *(item.canonical for item in recent)]),
@@ -66,17 +73,26 @@ def unpack(state: dict[str, Any]) -> tuple[Entries, list[Trajectory]]:
     forms, graphs = state["canonical"].split("\n")[:total], state["structure"].split("\n")[:total]
     numbers, parts, step = (state[name].numpy() for name in ("numbers", "parts", "step"))
     runs = _runs(state, total)
+    settled = np.ones(total, dtype=np.bool_) if state["format"] < 4 else state["settled"].numpy()
 
     def table(rows: slice, serial: Any, pinned: Any) -> Entries:
         names = keys[rows], forms[rows], graphs[rows]
         return Entries.from_columns(
-            *names, numbers[rows], parts[rows], step[rows], serial, pinned, runs[rows]
+            *names, numbers[rows], parts[rows], step[rows], serial, pinned, runs[rows], settled[rows]
         )
 
     order = np.arange(total - size)
     queue = table(slice(size, total), order, np.zeros(len(order), dtype=np.bool_))
     entries = table(slice(size), state["serial"].numpy(), state["pinned"].numpy())
-    return entries, queue.get(order.tolist())
+    recent = queue.get(order.tolist())
+    if state["format"] < 4:
+        return entries, recent
+    ends = np.cumsum(state["behaviour_lengths"].numpy(), dtype=np.int64).tolist()
+    values = state["behaviour"].tolist()
+    behaviours = zip(recent, [0, *ends[:-1]], ends, strict=True) if recent else ()
+    return entries, [
+        item._replace(token_log_probs=tuple(values[start:end])) for item, start, end in behaviours
+    ]
 
 
 def _runs(state: dict[str, Any], total: int) -> list[tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,10 @@ class Trajectory(NamedTuple):
         canonical: Hash of the canonical form of its model; empty if it has none.
         structure: Hash of its structure; empty if it has none.
         step: Training step at which it was sampled.
+        token_log_probs: Log-probability of each token under the policy that sampled it, at temperature 1, in
+            nats; empty where it was not kept, as of stored programs that are no recent samples.
+        settled: Whether the score is that of the text; False where the machine of the moment has decided it,
+            as when a worker was killed.
         runs: Lengths in tokens of the parts that the policy and its environment wrote, by turns, the policy
             first; empty if the policy wrote all. They sum to the number of tokens.
     """
@@ -39,6 +44,68 @@ class Trajectory(NamedTuple):
     structure: str = ""
     step: int = 0
     runs: tuple[int, ...] = ()
+    token_log_probs: tuple[float, ...] = ()
+    settled: bool = True
+
+
+def check_trajectory(item: Trajectory, prompts: Iterable[int], num_parts: int | None) -> None:
+    """Refuses a trajectory that a buffer cannot hold.
+
+    Args:
+        item: The trajectory.
+        prompts: Tasks that have a prompt.
+        num_parts: Parts of the log rewards of a buffer's other trajectories; `None` if there are none.
+
+    Raises:
+        ValueError: If its task has no prompt, it has no token, a number is not finite, its runs do not add up
+            to its tokens, or its parts are of another number.
+    """
+    if item.task_index not in (known := sorted(prompts)):
+        raise ValueError(f"task_index {item.task_index} has no prompt; known: {known}")
+    if not item.program_ids:
+        raise ValueError("program_ids must hold at least one token")
+    if not (math.isfinite(item.log_reward) and math.isfinite(item.reference_log_prob)):
+        raise ValueError(
+            f"log_reward and reference_log_prob must be finite, got {item.log_reward}"
+            f" and {item.reference_log_prob}"
+        )
+    if item.runs and sum(item.runs) != len(item.program_ids):
+        raise ValueError(
+            f"runs must sum to the {len(item.program_ids)} tokens of the trajectory, got {item.runs}"
+        )
+    if "\n" in item.canonical + item.structure:
+        raise ValueError("canonical and structure must be hashes on one line")
+    if num_parts is not None and len(item.parts) != num_parts:
+        raise ValueError(
+            f"parts must be {num_parts} numbers as in the buffer's other trajectories, got {item.parts}"
+        )
+
+
+def same_score(one: Trajectory, other: Trajectory) -> bool:
+    """Whether two trajectories of a text have the same score, whatever the reward is tempered to."""
+    if one.parts or other.parts:
+        return (one.parts, one.canonical, one.structure) == (other.parts, other.canonical, other.structure)
+    return (one.log_reward, one.canonical, one.structure) == (
+        other.log_reward,
+        other.canonical,
+        other.structure,
+    )
+
+
+def with_score(item: Trajectory, scored: Trajectory) -> Trajectory:
+    """A trajectory with the score of another one of the same text.
+
+    Args:
+        item: The trajectory, which keeps what belongs to the sample.
+        scored: The other.
+    """
+    return item._replace(
+        log_reward=scored.log_reward,
+        parts=scored.parts,
+        canonical=scored.canonical,
+        structure=scored.structure,
+        settled=scored.settled,
+    )
 
 
 class TrajectoryBatch:
@@ -59,6 +126,8 @@ class TrajectoryBatch:
         step: Training step at which the program was sampled.
         own_mask: True on the program tokens that the policy wrote, and that have a log-probability; the
             others are an environment's answers. `None` for programs of one turn, where all are the policy's.
+        token_log_probs: In nats, of each token under the policy that sampled the program; +inf if unknown.
+            `None` if it is unknown of all.
     """
 
     def __init__(
@@ -73,6 +142,7 @@ class TrajectoryBatch:
         log_prob: Float[Tensor, " batch"],
         step: Int[Tensor, " batch"],
         own_mask: Bool[Tensor, "batch time"] | None = None,
+        token_log_probs: Float[Tensor, "batch time"] | None = None,
     ) -> None:
         self.prompt_ids = prompt_ids
         self.prompt_mask = prompt_mask
@@ -84,6 +154,7 @@ class TrajectoryBatch:
         self.log_prob = log_prob
         self.step = step
         self.own_mask = own_mask
+        self.token_log_probs = token_log_probs
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
@@ -127,6 +198,7 @@ def collate(
         log_prob=torch.tensor([item.log_prob for item in trajectories], dtype=torch.float32),
         step=torch.tensor([item.step for item in trajectories], dtype=torch.int64),
         own_mask=_own(trajectories, program_mask) if any(item.runs for item in trajectories) else None,
+        token_log_probs=_behaviour(trajectories, program_mask),
     )
 
 
@@ -153,6 +225,17 @@ def _own(trajectories: list[Trajectory], mask: Bool[Tensor, "batch time"]) -> Bo
         length = len(item.program_ids)
         own[row, :length] = torch.tensor(own_tokens(item.runs, length))
     return own
+
+
+def _behaviour(
+    trajectories: list[Trajectory], mask: Bool[Tensor, "batch time"]
+) -> Float[Tensor, "batch time"] | None:
+    if not any(item.token_log_probs for item in trajectories):
+        return None
+    values = torch.full(mask.shape, math.inf, dtype=torch.float32)
+    for row, item in enumerate(trajectories):
+        values[row, : len(item.token_log_probs)] = torch.tensor(item.token_log_probs, dtype=torch.float32)
+    return values
 
 
 def empty_batch() -> TrajectoryBatch:

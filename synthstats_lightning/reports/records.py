@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from synthstats_lightning.programs.failure import TRANSIENT
 from synthstats_lightning.runtime.durable_files import write_text
 from synthstats_lightning.scoring.score import Score
 
@@ -97,6 +98,8 @@ class ProgramRecords:
     def add(self, record: ProgramRecord) -> bool:
         """Adds a program, or counts it and takes its newest log-probability if it is known.
 
+        A score takes the place of a failure that was the machine's doing.
+
         Returns:
             Whether it was new.
         """
@@ -104,6 +107,8 @@ class ProgramRecords:
         if known is not record:
             known.count += record.count
             known.log_prob = record.log_prob
+            if known.score.failure in TRANSIENT:
+                known.score, known.log_reward = record.score, record.log_reward
             return False
         if self.capacity is not None and len(self) > self.capacity:
             self._forget(len(self) - self.capacity + self.capacity // 10)

@@ -6,6 +6,7 @@ import torch
 from synthstats_lightning import GFlowNetModule
 from synthstats_lightning.learning.loss_inputs import loss_inputs
 from synthstats_lightning.objectives import (
+    GRPO,
     FlowRL,
     LogVariance,
     ModifiedSubTrajectoryBalance,
@@ -194,3 +195,29 @@ def test_minimum_length_reaches_the_loss_and_the_samples():
     inputs = loss_inputs(policy, collate(rows, {0: ids}), {"stop_log_probs"}, min_new_tokens=3)
     assert torch.allclose(inputs.log_prob, sampled.log_prob, atol=1e-3)
     assert inputs.named["stop_log_probs"][:, :3].isinf().all()
+
+
+def test_token_log_probs_of_samples_reach_the_loss_that_clips():
+    module = made(objective=GRPO())
+    from synthstats_lightning.tasks import get_task, task_prompt
+
+    prompts = [task_prompt(get_task("dugongs"))]
+    sampled = module.sample(prompts, 4, SamplingSettings(max_new_tokens=8), stream=0)
+    summed = (sampled.token_log_probs * sampled.program_mask).sum(1)
+    assert torch.allclose(summed, sampled.log_prob, atol=1e-5)
+    ids = tuple(module.loaded_policy.encode_prompt(*prompts[0]))
+    rows = []
+    for row in range(4):
+        mask = sampled.program_mask[row]
+        behaviour = tuple((sampled.token_log_probs[row][mask] - 1.0).tolist()) if row else ()
+        rows.append(
+            Trajectory(
+                0, tuple(sampled.program_ids[row][mask].tolist()), float(row), 0.0, token_log_probs=behaviour
+            )
+        )
+    given = collate(rows, {0: ids})
+    inputs = loss_inputs(module.loaded_policy, given, module.objective.needs)
+    gained = inputs.named["token_log_probs"] - inputs.named["behaviour_token_log_probs"]
+    assert torch.allclose(gained[1:][given.program_mask[1:]], torch.ones(()), atol=1e-3)
+    assert torch.equal(gained[0], torch.zeros_like(gained[0])), "unknown: drawn just now"
+    assert module.objective_loss(given).metrics["clipped_share"] > 0.5

@@ -58,7 +58,7 @@ def test_state_of_the_format_before_is_read():
     other = ReplayBuffer(capacity=8, recent=4)
     other.load_state_dict(old)
     assert other.trajectories == [EPISODE._replace(runs=()), PROGRAM]
-    with pytest.raises(ValueError, match="format 1; this version reads 2 and 3"):
+    with pytest.raises(ValueError, match="format 1; this version reads 2, 3, 4"):
         other.load_state_dict(state | {"format": 1})
 
 

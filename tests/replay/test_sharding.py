@@ -74,7 +74,7 @@ def test_programs_that_several_held_count_once_and_the_lowest_rewards_make_room(
 def test_merged_programs_are_no_samples_of_this_process():
     buffer = filled(range(3))
     mark = buffer.next_serial
-    buffer.merge([item(1, step=9), item(40), item(41)])
+    buffer.merge([item(1, reward=1.0, step=9), item(40), item(41)])
     assert buffer.added == 3
     assert buffer.duplicates == 0
     assert [trajectory.program_ids[0] for trajectory in buffer.recent] == [0, 1, 2]
