@@ -147,10 +147,9 @@ class ProgramScoring(ProgramEvaluation):
         }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if anneal_steps < 0:
-            raise ValueError(f"anneal_steps must be at least 0, got {anneal_steps}")
-        if not drain_seconds >= 0:
-            raise ValueError(f"drain_seconds must be at least 0, got {drain_seconds}")
+        for name, number in {"anneal_steps": anneal_steps, "drain_seconds": drain_seconds}.items():
+            if not number >= 0:
+                raise ValueError(f"{name} must be at least 0, got {number}")
         if not 0 <= prefix_resampling_fraction <= 1:
             raise ValueError(
                 f"prefix_resampling_fraction must be from 0 to 1, got {prefix_resampling_fraction}"
@@ -285,8 +284,7 @@ class ProgramScoring(ProgramEvaluation):
         ):
             self.journal.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
-        resumed = trainer.global_step > 0 and len(buffer) > 0
-        if missing > 0 and not resumed:
+        if missing > 0 and not (trainer.global_step > 0 and len(buffer) > 0):
             self._sample_round(trainer, module, missing)
             self._harvest(trainer, seconds=None)
         self._window = Window()
@@ -305,8 +303,7 @@ class ProgramScoring(ProgramEvaluation):
         ended = module.ended_step(trainer)
         if ended and trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
-            waits = self.synchronous or module.objective.on_policy
-            self._harvest(trainer, seconds=None if waits else 0.0)
+            self._harvest(trainer, None if self.synchronous or module.objective.on_policy else 0.0)
         self.replay.train(len(batch))
         self._wait_for_scores(trainer, module)
         if not ended:
@@ -417,10 +414,7 @@ class ProgramScoring(ProgramEvaluation):
                 continue
             record = self.scorer.record(program)
             trajectory = self.scorer.trajectory(program, record.score, self._present)
-            if stale:
-                buffer.merge([trajectory])
-            else:
-                buffer.add(trajectory)
+            buffer.merge([trajectory]) if stale else buffer.add(trajectory)
             self.keep(program, record)
             self.replay.scored += 1
             self._window.records.append(record)

@@ -226,23 +226,8 @@ class ReplayBuffer:
         """Forgets which samples were recent, so that the next ones to come in are the only recent ones."""
         self._recent.clear()
 
-    def sample_recent(self, size: int, generator: np.random.Generator) -> list[Trajectory]:
-        """Draws a batch of recent samples, each as often as any other, give or take one.
-
-        Args:
-            size: Number of trajectories.
-            generator: Source of randomness; nothing else is used.
-
-        Raises:
-            LookupError: If there is no recent sample.
-        """
-        if not self._recent:
-            raise LookupError("there is no recent sample: an objective on policy needs a round of programs")
-        drawn = even_draw(self._recent, size, generator)
-        return drawn if self.multiplicity == "text" else [self._shared(item) for item in drawn]
-
     def sample(self, size: int, generator: np.random.Generator) -> list[Trajectory]:
-        """Draws a batch with replacement; with `on_policy` as `sample_recent`.
+        """Draws a batch with replacement; with `on_policy` recent samples, each as often as any other.
 
         Args:
             size: Number of trajectories.
@@ -251,13 +236,13 @@ class ReplayBuffer:
         Raises:
             LookupError: If the buffer is empty.
         """
-        if self.on_policy and len(self):
-            return self.sample_recent(size, generator)
         if not len(self):
             raise LookupError(
                 "the replay buffer is empty: ProgramScoring fills it before training starts, but not for"
                 " Lightning's Tuner, which runs without callbacks; fill it first, by fit or by add"
             )
+        if self.on_policy:
+            return self._seen(even_draw(self._recent, size, generator))
         counts = generator.multinomial(size, self._mixture())
         rows: list[int] = []
         if counts[0]:
@@ -267,8 +252,7 @@ class ReplayBuffer:
         if counts[2]:
             rows += generator.integers(len(self), size=counts[2]).tolist()
         recent = generator.integers(len(self._recent), size=counts[3]).tolist() if counts[3] else []
-        drawn = self._entries.get(rows) + [self._recent[i] for i in recent]
-        return drawn if self.multiplicity == "text" else [self._shared(item) for item in drawn]
+        return self._seen(self._entries.get(rows) + [self._recent[i] for i in recent])
 
     def draw_valid(self, task_index: int, number: int, generator: np.random.Generator) -> list[Trajectory]:
         """Draws programs of one task by reward priority among those that have a structure.
@@ -502,6 +486,10 @@ class ReplayBuffer:
         weighted: Float[np.ndarray, " entries"] = probabilities * weights[task]
         weighted /= weighted.sum()
         return weighted
+
+    def _seen(self, drawn: list[Trajectory]) -> list[Trajectory]:
+        """What an objective sees of drawn trajectories: shared rewards, where programs have them."""
+        return drawn if self.multiplicity == "text" else [self._shared(item) for item in drawn]
 
     def _shared(self, item: Trajectory) -> Trajectory:
         shared = item.log_reward - self.log_num_texts(item.task_index, item.canonical)

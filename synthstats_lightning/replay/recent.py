@@ -16,10 +16,15 @@ def even_draw(items: Sequence[T], size: int, generator: np.random.Generator) -> 
     """Draws items so that each comes as often as any other, give or take one.
 
     Args:
-        items: At least one.
+        items: What is drawn from.
         size: Number of draws.
         generator: Source of randomness.
+
+    Raises:
+        LookupError: If there is no item.
     """
+    if not items:
+        raise LookupError("there is no recent sample: an objective on policy needs a round of programs")
     rounds = -(-size // len(items))
     order = np.concatenate([generator.permutation(len(items)) for _ in range(rounds)])
     return [items[place] for place in order[:size].tolist()]
