@@ -491,5 +491,5 @@ class ProgramScoring(ProgramEvaluation):
             self.queue.stale_programs += item.get("stale_programs", 0)
         self.queue.restore(own_share([item["in_flight"] for item in ranks]))
         self._random_state = ranks[rank % len(ranks)].get("random_state")
-        self.replay.restore([item["replay"] for item in ranks])
+        self.replay.restore([item.get("replay", (0, 0)) for item in ranks])
         self.exchange.restore([item["exchanged"] for item in ranks])

@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from synthstats_lightning import GFlowNetModule
+from synthstats_lightning import GFlowNetModule, ProgramScoring
 from synthstats_lightning.objectives import TrajectoryBalance
 from synthstats_lightning.runtime import former_names
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO
@@ -117,3 +117,12 @@ def test_a_checkpoint_that_names_a_class_that_has_moved_loads(tmp_path, content,
     read = DurableCheckpointIO().load_checkpoint(path, weights_only=True)
     assert read["hyper_parameters"]["objective"]["class_path"] == FORMER_NAMES[former]
     assert GFlowNetModule.load_from_checkpoint(path, log_z_lr=0.25).log_z_lr == 0.25
+
+
+def test_what_the_scoring_callback_saved_before_loads():
+    state = ProgramScoring().state_dict()
+    for name in ("replay", "skipped_rounds", "stale_programs"):  # came later
+        del state["ranks"][0][name]
+    scoring = ProgramScoring()
+    scoring.load_state_dict(state)
+    assert scoring.replay.state() == (0, 0)
