@@ -52,7 +52,7 @@ def check_trajectory(item: Trajectory, prompts: Iterable[int], num_parts: int | 
     """Refuses a trajectory that a buffer cannot hold.
 
     Args:
-        item: The trajectory.
+        item: The trajectory that is checked.
         prompts: Tasks that have a prompt.
         num_parts: Parts of the log rewards of a buffer's other trajectories; `None` if there are none.
 
@@ -97,7 +97,7 @@ def with_score(item: Trajectory, scored: Trajectory) -> Trajectory:
 
     Args:
         item: The trajectory, which keeps what belongs to the sample.
-        scored: The other.
+        scored: The trajectory whose score is taken over.
     """
     return item._replace(
         log_reward=scored.log_reward,
