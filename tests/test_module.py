@@ -7,6 +7,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from synthstats_lightning import GFlowNetModule, TrajectoryBalance
+from synthstats_lightning.objectives import LogVariance
 from synthstats_lightning.learning.specification import specify
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, Trajectory
@@ -39,9 +40,8 @@ def trainer(tmp_path, **more):
         "limit_val_batches": 0,
     }
     return Trainer(
-        max_steps=3,
         default_root_dir=tmp_path,
-        **{**quiet, "enable_checkpointing": False, "accelerator": "cpu", **more},
+        **{**quiet, "max_steps": 3, "enable_checkpointing": False, "accelerator": "cpu", **more},
     )
 
 
@@ -77,6 +77,21 @@ def test_training_depends_on_batches_alone_and_python_made_checkpoints_load(tmp_
     again.fit(loaded, loader(loaded))
     again.save_checkpoint(tmp_path / "b.ckpt")
     assert GFlowNetModule.load_from_checkpoint(tmp_path / "b.ckpt").objective.huber_delta == 4.0
+
+
+def test_a_run_that_goes_on_with_other_settings_saves_those(tmp_path):
+    first = made(objective=TrajectoryBalance(huber_delta=4.0), log_z_lr=0.3)
+    run = trainer(tmp_path)
+    run.fit(first, loader(first))
+    run.save_checkpoint(tmp_path / "first.ckpt")
+    second = made(objective=LogVariance(), log_z_lr=0.7)
+    again = trainer(tmp_path, max_steps=5)
+    again.fit(second, loader(second, steps=5), ckpt_path=tmp_path / "first.ckpt")
+    again.save_checkpoint(tmp_path / "second.ckpt")
+    loaded = GFlowNetModule.load_from_checkpoint(tmp_path / "second.ckpt")
+    assert isinstance(loaded.objective, LogVariance)
+    assert loaded.log_z_lr == 0.7
+    assert loaded.learned_log_z(0) == second.learned_log_z(0)
 
 
 def test_log_z_starts_from_the_first_batch_unless_told(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -28,6 +30,8 @@ from synthstats_lightning.objectives import (
     log_variance_loss,
 )
 from synthstats_lightning.objectives.base import loss_output
+from synthstats_lightning.objectives.groups import group_advantage
+from synthstats_lightning.objectives.rloo import leave_one_out_advantage
 from synthstats_lightning.replay import ReplayBuffer, Trajectory, collate
 from synthstats_lightning.replay.trajectory import empty_batch
 from synthstats_lightning.runtime.distributed import all_ranks, gather_objects
@@ -158,6 +162,11 @@ def groups_in_process(rank: int) -> None:
         value.backward()
         return value.detach(), weight.grad
 
+    for advantage in (leave_one_out_advantage, functools.partial(group_advantage, scale_by_std=True)):
+        task, reward = columns["task"], columns["log_reward"]
+        shards = gather_objects(advantage(reward[rows], task[rows]))
+        with mock.patch.object(distributed, "is_initialized", lambda: False):
+            torch.testing.assert_close(torch.cat(shards), advantage(reward, task))
     share = len(columns["task"][rows]) / 40
     parts = torch.stack(loss(rows, spans=True)) * share
     distributed.all_reduce(parts)
