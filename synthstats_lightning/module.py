@@ -337,8 +337,8 @@ class GFlowNetModule(SamplingModule):
         Raises:
             ValueError: If the format, the base model or its tokenizer differ.
         """
-        # `load_from_checkpoint` builds the module from these, but does not tell the module; a run that goes on
-        # has settings of its own, which its checkpoints are to name
+        # `load_from_checkpoint` builds the module from these, but does not tell the module; a run that goes
+        # on has settings of its own, which its checkpoints are to name
         if self._trainer is None:
             self._set_hparams(checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY])
         check_checkpoint(checkpoint, self.loaded_policy)

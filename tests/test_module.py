@@ -7,8 +7,8 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from synthstats_lightning import GFlowNetModule, TrajectoryBalance
-from synthstats_lightning.objectives import LogVariance
 from synthstats_lightning.learning.specification import specify
+from synthstats_lightning.objectives import LogVariance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, Trajectory
 

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from synthstats_lightning.objectives.base import at_least_float32
+
 TOKENS = 3
 """Tokens besides the stop token, which is number `TOKENS`."""
 
@@ -46,7 +48,7 @@ class TabularPolicy(nn.Module):
 
     def log_probs(self) -> Float[Tensor, "prompts programs"]:
         """Log-probability of every program under every prompt, in nats."""
-        table = self.logits.masked_fill(self.blocked, -torch.inf).log_softmax(-1)
+        table = at_least_float32(self.logits).masked_fill(self.blocked, -torch.inf).log_softmax(-1)
         prefix, token = self.steps[..., 0], self.steps[..., 1]
         picked = table[:, prefix.clamp(min=0), token.clamp(min=0)]
         return picked.masked_fill(prefix < 0, 0.0).sum(-1)
@@ -55,7 +57,7 @@ class TabularPolicy(nn.Module):
         self, prompt: Int[Tensor, " batch"], row: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch time"], Float[Tensor, "batch time"]]:
         """Log-probability of each token, and of stopping in its place, for given programs, in nats."""
-        table = self.logits.masked_fill(self.blocked, -torch.inf).log_softmax(-1)
+        table = at_least_float32(self.logits).masked_fill(self.blocked, -torch.inf).log_softmax(-1)
         prefix, token = self.steps[row].clamp(min=0).unbind(-1)
         before = table[prompt[:, None], prefix]
         return before.gather(-1, token[..., None])[..., 0], before[..., TOKENS]

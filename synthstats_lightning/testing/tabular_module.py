@@ -1,7 +1,8 @@
-"""The enumerable language under Lightning: an objective in any precision, accumulation and number of processes."""
+"""The enumerable language under Lightning: any precision, accumulation and number of processes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,10 +11,88 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from synthstats_lightning.objectives import LogZ, Objective
+from synthstats_lightning.objectives import (
+    ActionSubTrajectoryBalance,
+    DetailedBalance,
+    FlowRL,
+    LogVariance,
+    LogZ,
+    ModifiedSubTrajectoryBalance,
+    Objective,
+    RapTB,
+    RelativeTrajectoryBalance,
+    SubTrajectoryBalance,
+    TrajectoryBalance,
+)
+from synthstats_lightning.objectives.float32 import Float32Module
 from synthstats_lightning.runtime.default_dtype import float32_by_default
-from synthstats_lightning.testing.language import TabularPolicy, objective_inputs, random_policy
+from synthstats_lightning.testing.language import (
+    TabularPolicy,
+    multimodal_log_reward,
+    objective_inputs,
+    random_policy,
+)
 from synthstats_lightning.testing.tabular_training import total_variation
+
+LENGTH = 2
+"""Tokens of the longest program of the matrix."""
+
+
+def exact_objectives() -> dict[str, tuple[Objective, bool]]:
+    """Objectives whose only optimum is their target, and whether that has the reference as a factor."""
+    return {
+        "TB": (TrajectoryBalance(), False),
+        "TB huber": (TrajectoryBalance(huber_delta=3.0), False),
+        "VarGrad": (LogVariance(), False),
+        "RTB": (RelativeTrajectoryBalance(), True),
+        "TBA": (RelativeTrajectoryBalance(log_z="batch"), True),
+        "FlowRL": (FlowRL(), True),
+        "SubTB": (SubTrajectoryBalance(0.9), False),
+        "SubTB forward-looking": (SubTrajectoryBalance(forward_looking_weight=1.0), False),
+        "SubTB relative": (SubTrajectoryBalance(1.0, relative_to_policy=True), False),
+        "modified SubTB": (ModifiedSubTrajectoryBalance(rewards="given"), False),
+        "DB": (DetailedBalance(), False),
+        "AB-SubTB": (ActionSubTrajectoryBalance(), False),
+        "RapTB": (RapTB(rewards="given"), False),
+    }
+
+
+def matrix_column(
+    precision: str, accumulate: int, devices: int, steps: int, folder: str, names: Sequence[str] = ()
+) -> dict[str, float]:
+    """Total variation of every exact objective after training; see `trained_total_variation`.
+
+    Args:
+        precision: Precision of the trainer.
+        accumulate: Batches a step.
+        devices: Processes, on one machine.
+        steps: Training steps.
+        folder: Where the trainer may write.
+        names: Which objectives; by default all.
+    """
+    log_reward = multimodal_log_reward(TabularPolicy(1, LENGTH).programs, 2)
+    with_reference = log_reward + random_policy(2, LENGTH).log_probs()
+    column = {}
+    for name, (objective, prior) in exact_objectives().items():
+        if not names or name in names:
+            target = with_reference if prior else log_reward
+            column[name] = trained_total_variation(
+                objective, log_reward, target, LENGTH, steps, precision, accumulate, devices, folder
+            )
+    return column
+
+
+class Flow(Float32Module):
+    """A free log flow of each prefix.
+
+    Args:
+        num_prompts: Number of prompts.
+        num_programs: Number of programs, each of which is a prefix.
+    """
+
+    def __init__(self, num_prompts: int, num_programs: int) -> None:
+        super().__init__()
+        self.log_flow = nn.Parameter(torch.zeros(num_prompts, num_programs))
 
 
 class TabularModule(LightningModule):
@@ -45,20 +124,20 @@ class TabularModule(LightningModule):
         # a plain attribute: rewards are no part of what a precision plugin converts
         self.log_reward = log_reward.double()
         self.policy = TabularPolicy(prompts, max_length).float()
-        self.reference = random_policy(prompts, max_length)
-        self.log_flow = nn.Parameter(torch.zeros(log_reward.shape))
+        # in a tuple, because a reference that is rounded is another one
+        self._reference = (random_policy(prompts, max_length),)
+        self.flow = Flow(prompts, log_reward.shape[1])
         self.log_z = LogZ(prompts)
         self.steps = steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.exploration = 0.0 if objective.on_policy else exploration
-        self.generator = torch.Generator()
 
     def configure_optimizers(self) -> Any:
         """Adam, and a rate that falls linearly."""
         groups = [
             {"params": [self.policy.logits], "lr": self.learning_rate},
-            {"params": [self.log_flow], "lr": 2 * self.learning_rate},
+            {"params": list(self.flow.parameters()), "lr": 2 * self.learning_rate},
             {"params": list(self.log_z.parameters()), "lr": 0.1},
         ]
         optimizer = torch.optim.Adam(groups)
@@ -72,15 +151,15 @@ class TabularModule(LightningModule):
 
     def _loss(self, number: int) -> Tensor:
         prompts, count = self.log_reward.shape
-        self.generator.manual_seed(1000 * number + self.global_rank)
+        generator = torch.Generator().manual_seed(1000 * number + self.global_rank)
         probabilities = self.policy.log_probs().detach().double().exp()
         behaviour = (1 - self.exploration) * probabilities + self.exploration / count
-        rows = torch.multinomial(behaviour, self.batch_size, replacement=True, generator=self.generator)
+        rows = torch.multinomial(behaviour, self.batch_size, replacement=True, generator=generator)
         task = torch.arange(prompts).repeat_interleave(self.batch_size)
         rewards = self.log_reward.gather(1, rows).flatten().float()
-        flow = self.log_flow + self.log_z.value.detach()[:, None]
+        flow = self.flow.log_flow + self.log_z.value.detach()[:, None]
         inputs = objective_inputs(
-            self.policy, self.reference, flow, self.log_reward.float(), task, rows.flatten()
+            self.policy, self._reference[0], flow, self.log_reward.float(), task, rows.flatten()
         )
         named: dict[str, Any] = {
             name: value.float() if value.is_floating_point() else value for name, value in inputs.items()
@@ -91,7 +170,7 @@ class TabularModule(LightningModule):
             self.log_z.initialise(ratio, task)
         loss = self.objective(log_prob, rewards, self.log_z(task), **named).loss
         # every parameter takes part, as distributed training wants
-        unused = self.log_flow.sum() + self.log_z.value.sum()
+        unused = self.flow.log_flow.sum() + self.log_z.value.sum()
         whole: Tensor = loss + 0.0 * unused
         return whole
 
@@ -127,7 +206,7 @@ def trained_total_variation(
         precision=precision,  # type: ignore[arg-type]
         accumulate_grad_batches=accumulate,
         devices=devices,
-        strategy="ddp_spawn" if devices > 1 else "auto",
+        strategy="ddp" if devices > 1 else "auto",
         accelerator="cpu",
         logger=False,
         enable_checkpointing=False,

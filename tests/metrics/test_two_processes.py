@@ -165,7 +165,7 @@ def groups_in_process(rank: int) -> None:
     for advantage in (leave_one_out_advantage, functools.partial(group_advantage, scale_by_std=True)):
         task, reward = columns["task"], columns["log_reward"]
         shards = gather_objects(advantage(reward[rows], task[rows]))
-        with mock.patch.object(distributed, "is_initialized", lambda: False):
+        with mock.patch.object(distributed, "is_initialized", return_value=False):
             torch.testing.assert_close(torch.cat(shards), advantage(reward, task))
     share = len(columns["task"][rows]) / 40
     parts = torch.stack(loss(rows, spans=True)) * share
