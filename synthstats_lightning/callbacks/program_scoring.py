@@ -368,10 +368,11 @@ class ProgramScoring(ProgramEvaluation):
         started = time.perf_counter()
         step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
         settings = round_settings(module, self.sampling, self.anneal_steps, step)
-        if module.objective.on_policy:
-            buffer.start_round()
         programs: list[PendingProgram] = []
-        resampled = round(self.prefix_resampling_fraction * num_samples)
+        on_policy = module.objective.on_policy
+        if on_policy:
+            buffer.start_round()
+        resampled = 0 if on_policy else round(self.prefix_resampling_fraction * num_samples)
         if resampled:
             stream = Stream.PREFIX_RESAMPLING.at(self._stream)
             generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
