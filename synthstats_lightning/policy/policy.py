@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from synthstats_lightning.policy import encoding
@@ -36,6 +36,7 @@ from synthstats_lightning.policy.sampling import (
     decode_programs,
     stream_seed,
 )
+from synthstats_lightning.policy.wide_adapter import WideAdapter
 from synthstats_lightning.programs.answers import extract_source
 
 TOKENS_PER_PASS = 16_384
@@ -57,7 +58,7 @@ class ProgramLogProbs(NamedTuple):
     hidden: Float[Tensor, "batch time hidden"]
 
 
-class Policy(nn.Module):
+class Policy(WideAdapter):
     """A language model that writes programs; build one with `load_policy`.
 
     Args:

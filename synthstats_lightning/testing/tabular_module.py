@@ -25,6 +25,7 @@ from synthstats_lightning.objectives import (
     TrajectoryBalance,
 )
 from synthstats_lightning.objectives.float32 import Float32Module
+from synthstats_lightning.policy.wide_adapter import WideAdapter
 from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.testing.language import (
     TabularPolicy,
@@ -95,6 +96,10 @@ class Flow(Float32Module):
         self.log_flow = nn.Parameter(torch.zeros(num_prompts, num_programs))
 
 
+class WideTabularPolicy(WideAdapter, TabularPolicy):
+    """A tabular policy that no precision rounds, as adapters are not."""
+
+
 class TabularModule(LightningModule):
     """Trains a tabular policy on its own samples, which it draws in `training_step`.
 
@@ -123,7 +128,7 @@ class TabularModule(LightningModule):
         self.objective = objective
         # a plain attribute: rewards are no part of what a precision plugin converts
         self.log_reward = log_reward.double()
-        self.policy = TabularPolicy(prompts, max_length).float()
+        self.policy = WideTabularPolicy(prompts, max_length).float()
         # in a tuple, because a reference that is rounded is another one
         self._reference = (random_policy(prompts, max_length),)
         self.flow = Flow(prompts, log_reward.shape[1])

@@ -14,7 +14,7 @@ from synthstats_lightning.testing.tabular_module import matrix_column
 
 PRECISIONS = {"32-true": 0.02, "bf16-mixed": 0.02, "64-true": 0.02, "bf16-true": 0.05}
 """Total variation at most."""
-STEPS = 600
+STEPS = 1200
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

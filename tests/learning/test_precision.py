@@ -78,6 +78,12 @@ def test_every_precision_trains(precision: str, objective: Objective | None, tmp
     assert watch.rewards == {torch.tensor(REWARD, dtype=torch.float32).item()}, "rounded on the way"
     assert watch.dtypes <= {torch.float32, torch.float64}
     assert module.skipped_steps.count == 0
+    trained = {value.dtype for value in module.parameters() if value.requires_grad}
+    assert trained <= {torch.float32, torch.float64}, "what is trained is never rounded"
+    base = {value.dtype for value in module.loaded_policy.parameters() if not value.requires_grad}
+    if precision.endswith("-true"):
+        half = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
+        assert base == {half.get(precision, torch.float32)}
     with trainer.precision_plugin.forward_context(), torch.no_grad():
         drawn = module.sample([task_prompt(get_task("dugongs"))], 4, module.sampling, stream=0)
     assert drawn.log_prob.dtype == torch.float32
