@@ -138,7 +138,7 @@ class Policy(WideAdapter):
             changed = id(tensor) in trainable and moved.dtype != tensor.dtype
             return tensor.to(moved.device) if changed else moved
 
-        return super()._apply(keep_dtype, recurse)  # type: ignore[no-untyped-call]
+        return super()._apply(keep_dtype, recurse)
 
     # -- text and tokens
 
