@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -127,18 +127,6 @@ class Policy(WideAdapter):
         """Where the weights are."""
         device: torch.device = next(self.model.parameters()).device
         return device
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Follow moves between devices; the trainable parameters ignore changes of dtype and stay float32."""
-        trainable = {id(parameter) for parameter in self.parameters() if parameter.requires_grad}
-        trainable |= {id(p.grad) for p in self.parameters() if p.requires_grad and p.grad is not None}
-
-        def keep_dtype(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            changed = id(tensor) in trainable and moved.dtype != tensor.dtype
-            return tensor.to(moved.device) if changed else moved
-
-        return super()._apply(keep_dtype, recurse)
 
     # -- text and tokens
 

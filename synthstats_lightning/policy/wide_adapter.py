@@ -16,9 +16,12 @@ class WideAdapter(nn.Module):
     """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        kept = {id(parameter) for parameter in trained} | {id(parameter.grad) for parameter in trained}
+
         def keep_trained(tensor: Tensor) -> Tensor:
             moved = fn(tensor)
-            rounded = tensor.requires_grad and moved.dtype.itemsize < tensor.dtype.itemsize
+            rounded = id(tensor) in kept and moved.dtype.itemsize < tensor.dtype.itemsize
             return tensor.to(moved.device) if rounded else moved
 
         return super()._apply(keep_trained, recurse)  # type: ignore[no-untyped-call]
