@@ -22,6 +22,7 @@ from torch.optim import lr_scheduler
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule
 from synthstats_lightning.callbacks import TrainingMetrics
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
+from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.testing.fakes import FakeExecutor
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -60,8 +61,13 @@ def run(folder: Path, trainer: dict[str, Any], module: dict[str, Any], data: dic
     )
     defaults = {"batch_size": 4, "steps_per_epoch": BATCHES_AN_EPOCH, "eval_programs": 2, "seed": 1}
     source = ReplayDataModule(**{**defaults, **data})
+    # without the prior, so that programs which are all cut short still differ from the target
     scoring = ProgramScoring(
-        programs_per_step=PROGRAMS, warmup_programs=WARMUP, synchronous=True, executor=FakeExecutor()
+        reward=Reward(prior_weight=0.0),
+        programs_per_step=PROGRAMS,
+        warmup_programs=WARMUP,
+        synchronous=True,
+        executor=FakeExecutor(),
     )
     watch = Watch()
     quiet: dict[str, Any] = {

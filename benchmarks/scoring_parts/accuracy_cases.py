@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import accuracy_quadrature as quadrature
 import numpy as np
 from numpy.typing import NDArray
+from scoring_parts import accuracy_quadrature as quadrature
 from scoring_parts.accuracy_quadrature import Evidence
 
 DATA = Path(__file__).parents[1] / "real_programs" / "data"
