@@ -63,11 +63,16 @@ def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch
     assert client.restarts == 0
 
 
-def test_what_a_process_says_before_it_dies_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "scorer_environment", lambda: {"PYTHONPATH": "/nowhere"})
-    monkeypatch.chdir("/")
+def test_what_a_process_says_before_it_dies_is_in_the_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "synthstats_lightning" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("raise ModuleNotFoundError('no such room')")
+    monkeypatch.setattr(client_module, "scorer_environment", lambda: {"PYTHONPATH": str(tmp_path)})
+    monkeypatch.chdir(tmp_path)
     client = ScoringClient()
-    with pytest.raises(StartError, match="ModuleNotFoundError: No module named 'synthstats_lightning'"):
+    with pytest.raises(StartError, match="ModuleNotFoundError: no such room"):
         client.start()
 
 
