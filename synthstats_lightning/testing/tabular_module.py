@@ -67,7 +67,7 @@ def matrix_column(
         precision: Precision of the trainer.
         accumulate: Batches a step.
         devices: Processes, on one machine.
-        steps: Training steps.
+        steps: How many training steps are taken.
         folder: Where the trainer may write.
         names: Which objectives; by default all.
     """
@@ -198,7 +198,7 @@ def trained_total_variation(
         log_reward: Log reward of every program under every prompt.
         log_target: Log of the objective's target, not normalised.
         max_length: Tokens of the longest program.
-        steps: Training steps.
+        steps: How many training steps are taken.
         precision: Precision of the trainer.
         accumulate: Batches a step; each is as much smaller.
         devices: Processes, on one machine.
