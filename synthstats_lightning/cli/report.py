@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
@@ -38,6 +39,8 @@ def run(options: Namespace) -> dict[str, dict[str, Any]]:
     Raises:
         SystemExit: With `WRONG_USAGE` if there are no programs, or an argument is wrong.
     """
+    if not Path(options.folder).is_dir():
+        fail(f"no folder of a run at {options.folder}; give one such as runs/quickstart/version_0")
     from synthstats_lightning.evaluation.run_report import report_run
 
     settings = {name: options[name] for name in ("num_programs", "ckpt_path", "top", "plotted", "deadline")}

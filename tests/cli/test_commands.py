@@ -52,7 +52,7 @@ def test_version_imports_nothing(capsys):
         (("fit", "--config", "quickstrat"), "quickstrat"),
         (("score", "nowhere.py", "--task", "dugongs"), "no program at nowhere.py"),
         (("sandbox", "--level", "x"), "--level"),
-        (("report", "nowhere"), "nowhere"),
+        (("report", "nowhere"), "no folder of a run at nowhere"),
         (("report", ".", "--num_programs", "-1"), "num_programs must be at least 0, got -1"),
     ],
 )

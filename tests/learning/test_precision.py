@@ -66,11 +66,19 @@ def fit(
     return trainer, module
 
 
-@pytest.mark.parametrize("objective", [None, LogVariance(), SubTrajectoryBalance(), FlowRL()], ids=str)
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("precision", "objective"),
+    [
+        *((precision, None) for precision in PRECISIONS),
+        *(
+            (precision, objective)
+            for precision in ("bf16-mixed", "bf16-true", "64-true")
+            for objective in (LogVariance(), SubTrajectoryBalance(), FlowRL())
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 def test_every_precision_trains(precision: str, objective: Objective | None, tmp_path: Any) -> None:
-    if objective is not None and precision in ("32-true", "16-true"):
-        pytest.skip("one objective is enough")
     watch = Watch()
     trainer, module = fit(tmp_path, watch, objective=objective, precision=precision)
     assert trainer.global_step == 3
