@@ -103,8 +103,9 @@ class ProgramScoring(ProgramEvaluation):
             computed again; beyond it the worst go.
         max_replay_ratio: Trajectories that training may take per scored program, on each process and since
             the run began. Where scoring falls behind, training waits, so that what is learned depends on how
-            many programs were scored and not on what else the machine did; with none on its way, a round is
-            sampled out of turn. By default a fifth more than the schedule comes to; `.inf` never waits.
+            many programs were scored and not on what else the machine did; rounds are sampled meanwhile. By
+            default the schedule's own ratio, so that a round that a full queue puts off is made up for;
+            `.inf` never waits.
 
     Raises:
         ValueError: If a number is out of range.
@@ -287,6 +288,7 @@ class ProgramScoring(ProgramEvaluation):
         if missing > 0 and not (trainer.global_step > 0 and len(buffer) > 0):
             self._sample_round(trainer, module, missing)
             self._harvest(trainer, seconds=None)
+            self.replay.warmup = self.replay.scored
         self._window = Window()
         self.queue.sums()
         if self._random_state is not None:
@@ -400,8 +402,9 @@ class ProgramScoring(ProgramEvaluation):
             return  # there is no next batch
         per_round = self.programs_per_step * len(self.scorer.tasks)
         per_batch = per_round / (self.every_n_steps * trainer.accumulate_grad_batches)
-        while self.replay.ahead(per_batch) and not (trainer.should_stop or trainer.received_sigterm):
-            if not len(self.queue):
+        leeway = self.queue.max_in_flight + per_round
+        while self.replay.ahead(per_batch, leeway) and not (trainer.should_stop or trainer.received_sigterm):
+            if len(self.queue) <= self.queue.max_in_flight:
                 self._sample_round(trainer, module, self.programs_per_step)
             if message := self.replay.waited(self.queue.wait_for_one(1.0), per_batch):
                 rank_zero_info(message)
@@ -450,7 +453,7 @@ class ProgramScoring(ProgramEvaluation):
         window, self._window = self._window, Window()
         failures = {str(category): count for category, count in self.failures.items()}
         sums = window.sums(len(self.queue), self.scorer.pool.worker_restarts, failures)
-        trained, scored = self.replay.state()
+        trained, scored, _ = self.replay.state()
         sums = sums._replace(queue=self.queue.sums(), trained=trained, scored=scored)
         log_metrics(module, window_metrics(gather_objects(sums)))
         for name, way in asdict(self.reward_schedule).items():
@@ -492,5 +495,5 @@ class ProgramScoring(ProgramEvaluation):
             self.queue.stale_programs += item.get("stale_programs", 0)
         self.queue.restore(own_share([item["in_flight"] for item in ranks]))
         self._random_state = ranks[rank % len(ranks)].get("random_state")
-        self.replay.restore([item.get("replay", (0, 0)) for item in ranks])
+        self.replay.restore([item.get("replay", (0, 0, 0)) for item in ranks])
         self.exchange.restore([item["exchanged"] for item in ranks])

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 
 from synthstats_lightning.runtime.distributed import rank_and_size
 
-SLACK = 1.2
-"""The default bound in terms of the ratio that the schedule of sampling rounds comes to."""
-
 WORTH_SAYING = 10.0
 """Seconds that training waits before it says so."""
 
@@ -22,11 +19,13 @@ class ReplayRatio:
     through rounds that a full queue costs. With the bound, training waits instead.
 
     Args:
-        limit: The most that the ratio may be; by default a fifth more than the schedule's own.
+        limit: The most that the ratio may be, warm-up counted. By default the schedule's own, counted since
+            the warm-up and with the programs that may be on their way as leeway: no round is lost for good.
 
     Attributes:
         trained: Trajectories so far, each time that one is in a batch.
         scored: Programs so far that have a score or a failure, warm-up included.
+        warmup: How many of them were scored before the first step.
 
     Raises:
         ValueError: If `limit` is not positive.
@@ -40,6 +39,7 @@ class ReplayRatio:
         self.limit = limit
         self.trained = 0
         self.scored = 0
+        self.warmup = 0
         self._batch = 0
         self._waited = 0.0
 
@@ -54,21 +54,23 @@ class ReplayRatio:
         self._batch = max(self._batch, trajectories)
 
     def bound(self, programs_per_batch: float) -> float:
-        """The most that the ratio may be.
+        """The most that the ratio may be; with the default limit, in the long run.
 
         Args:
-            programs_per_batch: Programs that the schedule has sampled per batch.
+            programs_per_batch: Programs that the schedule samples per batch.
         """
-        return SLACK * self._batch / programs_per_batch if self.limit is None else self.limit
+        return self._batch / programs_per_batch if self.limit is None else self.limit
 
-    def ahead(self, programs_per_batch: float) -> bool:
+    def ahead(self, programs_per_batch: float, leeway: int) -> bool:
         """Whether another batch like those before would break the bound.
 
         Args:
-            programs_per_batch: Programs that the schedule has sampled per batch.
+            programs_per_batch: Programs that the schedule samples per batch.
+            leeway: Programs by which scores may be behind the schedule; a given limit has none.
         """
         bound = self.bound(programs_per_batch)
-        return not math.isinf(bound) and self.trained + self._batch > bound * self.scored
+        counted = self.scored if self.limit is not None else self.scored - self.warmup + leeway
+        return not math.isinf(bound) and self.trained + self._batch > bound * counted
 
     def waited(self, seconds: float, programs_per_batch: float) -> str | None:
         """Counts what training has waited.
@@ -89,11 +91,11 @@ class ReplayRatio:
             " scoring is slower than that; perf/waiting_share is logged"
         )
 
-    def state(self) -> tuple[int, int]:
-        """Both counts."""
-        return self.trained, self.scored
+    def state(self) -> tuple[int, int, int]:
+        """All three counts."""
+        return self.trained, self.scored, self.warmup
 
-    def restore(self, ranks: Sequence[tuple[int, int]]) -> None:
+    def restore(self, ranks: Sequence[tuple[int, int, int]]) -> None:
         """Takes up where a checkpoint left off; with other processes than before, each has an equal share.
 
         Args:
@@ -101,6 +103,7 @@ class ReplayRatio:
         """
         rank, size = rank_and_size()
         if len(ranks) == size:
-            self.trained, self.scored = ranks[rank]
+            self.trained, self.scored, self.warmup = ranks[rank]
         else:
-            self.trained, self.scored = (sum(column) // size for column in zip(*ranks, strict=True))
+            shares = [sum(column) // size for column in zip(*ranks, strict=True)]
+            self.trained, self.scored, self.warmup = shares

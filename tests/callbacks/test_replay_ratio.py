@@ -12,38 +12,42 @@ from lightning.pytorch import Callback
 
 from synthstats_lightning import ProgramScoring
 from synthstats_lightning.callbacks.program_queue import ProgramQueue
-from synthstats_lightning.callbacks.replay_ratio import SLACK, ReplayRatio
+from synthstats_lightning.callbacks.replay_ratio import ReplayRatio
 from tests.callbacks.test_asynchrony import Watch, fit, slow  # noqa: F401 - a fixture
 from tests.support.gate import Gate
 
 
-def test_the_default_bound_is_that_of_the_schedule_and_a_fifth():
+def test_by_default_scores_are_behind_the_schedule_by_what_may_be_on_its_way():
     ratio = ReplayRatio()
-    ratio.train(64)
-    assert ratio.bound(24.0) == pytest.approx(1.2 * 64 / 24)
+    ratio.scored = ratio.warmup = 96
+    for batch in range(1, 7):
+        ratio.train(64)
+        # 24 programs a batch are due before the next one, 144 may be on their way
+        assert ratio.ahead(24.0, 144) == (24 * (batch + 1) > 144)
     ratio.train(0)  # a rank without programs
-    assert ratio.bound(24.0) == pytest.approx(1.2 * 64 / 24)
-    assert SLACK > 1, "at 1 training would wait for the programs of its own round"
+    assert ratio.bound(24.0) == pytest.approx(64 / 24)
+    ratio.scored += 24
+    assert not ratio.ahead(24.0, 144)
 
 
 def test_ahead_is_about_the_next_batch():
     ratio = ReplayRatio(4.0)
     ratio.train(8)
     ratio.scored = 3
-    assert ratio.ahead(1.0)
+    assert ratio.ahead(1.0, 100)
     ratio.scored = 4
-    assert not ratio.ahead(1.0), "16 trajectories of 4 programs"
+    assert not ratio.ahead(1.0, 100), "16 trajectories of 4 programs"
     unbounded = ReplayRatio(math.inf)
     unbounded.train(8)
-    assert not unbounded.ahead(1.0)
+    assert not unbounded.ahead(1.0, 0)
 
 
 def test_what_a_checkpoint_of_other_processes_left_is_shared():
     ratio = ReplayRatio()
-    ratio.restore([(100, 10), (60, 12)])
-    assert ratio.state() == (160, 22)
+    ratio.restore([(100, 10, 4), (60, 12, 2)])
+    assert ratio.state() == (160, 22, 6)
     ratio.restore([ratio.state()])
-    assert ratio.state() == (160, 22)
+    assert ratio.state() == (160, 22, 6)
 
 
 def test_the_user_is_told_once():
@@ -87,7 +91,7 @@ def test_slow_scoring_slows_training_and_not_what_it_learns_from(tmp_path, monke
     with pytest.warns(UserWarning, match="programs still had no score 0 seconds"):
         trainer = fit(tmp_path, gate, 8, watch, Shut(gate), max_replay_ratio=bound, **given)
     scored = trainer.datamodule.buffer.added
-    assert trainer.callbacks[0].replay.state() == (8 * 4, scored)
+    assert trainer.callbacks[0].replay.state() == (8 * 4, scored, 4)
     if math.isinf(bound):
         assert not waits
         assert ratios(watch)[-1] > 2
