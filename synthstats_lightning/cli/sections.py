@@ -77,7 +77,11 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]
                 f"trainer.callbacks must not hold {type(callback).__name__}: the section `{section}` makes"
                 " it, and takes its arguments"
             )
-    made: list[Callback] = [_scoring(config.scoring.as_dict(), tasks)]
+    scoring, episodes = config.scoring.as_dict(), bool(tasks)
+    episodes &= all(isinstance(task, ExperimentTask) for task in tasks)
+    if not episodes:
+        del scoring["transcripts"]
+    made: list[Callback] = [EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring)]
     if config.metrics.every_n_steps is not None:
         made.append(TrainingMetrics(**config.metrics))
     if config.unseen_tasks.tasks:
@@ -92,13 +96,6 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]
     if trainer.get("enable_checkpointing") is not False:
         made.append(ModelCheckpoint(**config.checkpoint))
     return made + own
-
-
-def _scoring(settings: dict[str, Any], tasks: Sequence[Any]) -> ProgramScoring:
-    if tasks and all(isinstance(task, ExperimentTask) for task in tasks):
-        return EpisodeScoring(**settings)
-    del settings["transcripts"]
-    return ProgramScoring(**settings)
 
 
 def _any(callbacks: list[Callback], kind: type[Callback]) -> bool:
