@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentError
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +13,7 @@ from jsonargparse import ActionConfigFile, ArgumentParser
 
 from synthstats_lightning.__about__ import __version__
 from synthstats_lightning.cli.errors import fail, shorten
-from synthstats_lightning.runtime.shipped import shipped_file
+from synthstats_lightning.runtime.shipped import shipped_configs, shipped_file
 
 PROGRAM = "synthstats-lightning"
 DESCRIPTION = f"""\
@@ -48,19 +50,35 @@ class ConfigByName(ActionConfigFile):
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
         """Adds a configuration's keys to those so far."""
-        super().__call__(parser, cfg, find_config(values), option_string)
+        try:
+            path = find_config(values)
+        except FileNotFoundError as error:
+            raise ArgumentError(self, str(error)) from None
+        super().__call__(parser, cfg, path, option_string)
 
 
 def find_config(value: str) -> str:
     """The path of a configuration: a file in the working directory, else one that the package ships.
 
     Args:
-        value: A path, or a name such as `trainer/ddp`; anything else is returned as it is.
+        value: A path, or a name such as `trainer/ddp`; what holds a colon may be a configuration written out,
+            and is returned as it is.
+
+    Raises:
+        FileNotFoundError: If there is neither.
     """
     if "\n" in value or value.lstrip().startswith(("{", "[")):
         return value
     shipped = shipped_file(value, ("", ".yaml"))
     own = next((path for path in (Path(value), Path(f"{value}.yaml")) if path.is_file()), None)
+    if own is None and shipped is None and ":" not in value:
+        folder = shipped_configs()
+        names = [str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml")]
+        near = get_close_matches(value.removesuffix(".yaml").removeprefix("configs/"), names, n=1)
+        hint = f" (nearest: {near[0]})" if near else ""
+        raise FileNotFoundError(
+            f"no file {value!r} and no configuration of that name; `{PROGRAM} configs` lists those there are{hint}"
+        )
     if own is None:
         return value if shipped is None else str(shipped)
     if shipped is not None and not own.samefile(shipped):

@@ -109,8 +109,13 @@ def test_a_configuration_by_its_name(tmp_path, monkeypatch, capsys, name):
 
 def test_other_configurations_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for value in ("nowhere", "trainer: {max_steps: 3}", "{}", "a: 1\nb: 2", "/etc/nowhere.yaml"):
+    for value in ("trainer: {max_steps: 3}", "{}", "a: 1\nb: 2"):
         assert find_config(value) == value
+    for value in ("nowhere", "/etc/nowhere.yaml"):
+        with pytest.raises(FileNotFoundError, match=f"no file {value!r} and no configuration of that name"):
+            find_config(value)
+    with pytest.raises(FileNotFoundError, match=r"\(nearest: trainer/ddp\)$"):
+        find_config("trainer/dpp")
     assert shipped_file("../pyproject.toml") is None
     assert shipped_file(shipped_configs() / "quickstart.yaml") is None
 
