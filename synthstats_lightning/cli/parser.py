@@ -77,7 +77,7 @@ def find_config(value: str) -> str:
         near = get_close_matches(value.removesuffix(".yaml").removeprefix("configs/"), names, n=1)
         hint = f" (nearest: {near[0]})" if near else ""
         raise FileNotFoundError(
-            f"no file {value!r} and no configuration of that name; `{PROGRAM} configs` lists those there are{hint}"
+            f"no file {value!r} and no configuration of that name; `{PROGRAM} configs` lists all{hint}"
         )
     if own is None:
         return value if shipped is None else str(shipped)
