@@ -36,8 +36,9 @@ MAX_NAME = 200
 """Longest name, in characters."""
 MAX_DETERMINISTICS = 1_000
 """Most named derived quantities."""
-MAX_LATENT_DIMENSION = 64
-"""Most unconstrained dimensions of the latents that the response depends on. More is `UNSUPPORTED`."""
+MAX_LATENT_DIMENSION = 1_000
+"""Most unconstrained dimensions of the latents that the response depends on. More is `UNSUPPORTED`, and so
+are for the scorer fewer that it cannot integrate out."""
 
 # Operations that only change the type or layout of a constant.
 _TRANSPARENT = frozenset({"identity", "cast", "broadcast_to", "transpose", "reshape"})

@@ -21,6 +21,7 @@ from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.estimators.optimise import FEW_DIMENSIONS
 from synthstats_lightning.scoring.honesty import check_probability
 from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.integration import integrate, is_integrated
 from synthstats_lightning.scoring.prediction.diagnostics import (
     score_elpd,
     score_evidence,
@@ -84,7 +85,7 @@ def score_graph(
     model = canonical_model(graph) if isinstance(graph, ModelGraph) else graph
     canonical = model.graph
     try:
-        target = build_density(canonical, covariates, response, rounding)
+        target = integrate(build_density(canonical, covariates, response, rounding))
         fingerprint = data_fingerprint(covariates, response, shown_rows, rounding, held_out)
         score = score_target(
             target,
@@ -171,6 +172,7 @@ def _score_target(
                 FailureCategory.NON_FINITE, f"{name} by {each.diagnostics.estimator} is {each.value}"
             )
     heldout = found.get("heldout_lpd")
+    whole = target.density if is_integrated(target) else target
     return Score(
         evidence=evidence,
         evidence_se=math.sqrt(variance),
@@ -180,8 +182,9 @@ def _score_target(
         heldout_lpd_se=None if heldout is None else heldout.standard_error,
         pareto_k=found["elpd"].diagnostics.pareto_k,
         effective_sample_size=particles.effective_sample_size,
-        num_parameters=target.dimension,
+        num_parameters=whole.dimension,
         estimator=particles.estimator,
         seconds=deadline.elapsed,
         diagnostics={name: each.diagnostics for name, each in found.items()},
+        integrated=target.integration if is_integrated(target) else None,
     )

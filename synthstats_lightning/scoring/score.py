@@ -33,6 +33,21 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, slots=True)
+class Integration:
+    """What was integrated out of a model before it was estimated.
+
+    Attributes:
+        method: `"exact"` for a linear-Gaussian block.
+        size: Parameters that were integrated out, in dimensions.
+        check: Relative error of the method's own numeric check.
+    """
+
+    method: str
+    size: int
+    check: float
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """A program's score on a task, or the reason why it has none.
 
@@ -58,6 +73,7 @@ class Score:
         literal_copies: Values of the response that the program holds as literals (`programs.literals`); it
             explains, and changes no score.
         diagnostics: How each score was computed, under `"evidence"`, `"elpd"` and `"heldout_lpd"`.
+        integrated: What the estimators did not see because it was integrated out; `None` if they saw all.
     """
 
     failure: FailureCategory | None = None
@@ -78,6 +94,7 @@ class Score:
     summary: str | None = None
     literal_copies: int = 0
     diagnostics: dict[str, Diagnostics] = field(default_factory=dict)
+    integrated: Integration | None = None
 
     @property
     def scored(self) -> bool:
@@ -99,8 +116,10 @@ class Score:
             name: Diagnostics(**{**each, "pointwise": tuple(each["pointwise"])})
             for name, each in fields.pop("diagnostics", {}).items()
         }
+        integrated = fields.pop("integrated", None)
+        integrated = None if integrated is None else Integration(**integrated)
         failure = None if status == "scored" else FailureCategory(status)
-        return cls(failure=failure, diagnostics=diagnostics, **fields)
+        return cls(failure=failure, diagnostics=diagnostics, integrated=integrated, **fields)
 
     @classmethod
     def failed(cls, category: FailureCategory, message: str, seconds: float = 0.0) -> Score:

@@ -14,6 +14,7 @@ from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.estimators.particles import systematic_resample
 from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.forecast import condition
 from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain, nested_estimate
 from synthstats_lightning.scoring.seeds import graph_seed
@@ -64,13 +65,15 @@ def design_information_gain(
     settings = EngineSettings() if settings is None else settings
     deadline = Deadline(settings.time_limit)
     model = canonical_model(graph)
-    density = build_density(model.graph, covariates, response, rounding)
+    target = integrate(build_density(model.graph, covariates, response, rounding))
     fingerprint = data_fingerprint(covariates, response[:given_rows], given_rows, rounding)
     generator = torch.Generator().manual_seed(graph_seed(model.form, fingerprint))
-    belief = condition(density, given_rows, settings, generator, deadline)
-    density, count = belief.density, outer * (1 + inner)
+    belief = condition(target, given_rows, settings, generator, deadline)
+    count = outer * (1 + inner)
     index = systematic_resample(belief.log_weight[None], count, generator)[0]
     theta = belief.theta[index[torch.randperm(count, generator=generator)]]
+    given = torch.arange(len(response)) < given_rows
+    density, theta = completed(belief.target, theta, generator, given)
     truth, contrast = theta[:outer], theta[outer:]
 
     def by_design(log_density: torch.Tensor) -> NDArray[np.float64]:

@@ -16,10 +16,11 @@ from synthstats_lightning.programs.canonical import canonical_model
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
-from synthstats_lightning.scoring.density.target import RowSubset
+from synthstats_lightning.scoring.density.target import RowSubset, Target
 from synthstats_lightning.scoring.estimators.ladder import Posterior, estimate_posterior
 from synthstats_lightning.scoring.estimators.particles import kish, systematic_resample
-from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.integration import completed, integrate, whole_model
 from synthstats_lightning.scoring.prediction.diagnostics import score_elpd
 from synthstats_lightning.scoring.prediction.given_rows import FirstRows, GivenRows
 from synthstats_lightning.scoring.prediction.heldout import conditional_densities
@@ -106,21 +107,21 @@ def forecast(
     model = canonical_model(graph)
     _check_quantities(graph, quantities)
     # canonical graphs have no derived quantities
-    density = build_density(graph if quantities else model.graph, covariates, response, rounding)
+    target = integrate(build_density(graph if quantities else model.graph, covariates, response, rounding))
     fingerprint = data_fingerprint(covariates, response[:given_rows], given_rows, rounding)
     generator = torch.Generator().manual_seed(graph_seed(model.form, fingerprint))
     given = torch.arange(len(response)) < given_rows
-    belief = condition(density, given_rows, settings, generator, deadline)
-    density = belief.density
-    if density.one_draw:
+    belief = condition(target, given_rows, settings, generator, deadline)
+    if whole_model(belief.target).one_draw:
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED, "predictions of new rows of a response that is one multivariate draw"
         )
     loo = np.zeros(0)
     if leave_one_out and belief.posterior is not None:
-        known = belief.posterior._replace(target=FirstRows(density, given_rows))
+        known = belief.posterior._replace(target=FirstRows(belief.target, given_rows))
         loo = np.array(score_elpd(known, 0, settings, generator, deadline).diagnostics.pointwise)
-    theta = belief.theta[systematic_resample(belief.log_weight[None], draws, generator)[0]]
+    index = systematic_resample(belief.log_weight[None], draws, generator)[0]
+    density, theta = completed(belief.target, belief.theta[index], generator, given)
     with torch.no_grad():
         replicates = density.sample_response(theta, generator, given)[:, given_rows:]
         derived = density.deterministics(theta) if quantities else {}
@@ -151,7 +152,7 @@ class Belief(NamedTuple):
         log_weight: Unnormalised log weights `[particles]`.
         evidence: Log evidence of the given rows, in nats.
         estimator: `"prior"`, `"importance"` or `"smc"`.
-        density: The model of all rows in the coordinates of the particles.
+        target: The model of all rows in the coordinates of the particles.
         posterior: As it was estimated; `None` for the prior.
     """
 
@@ -159,12 +160,12 @@ class Belief(NamedTuple):
     log_weight: Float[Tensor, " particles"]
     evidence: float
     estimator: str
-    density: Density
+    target: Target
     posterior: Posterior | None
 
 
 def condition(
-    density: Density,
+    target: Target,
     given_rows: int,
     settings: EngineSettings,
     generator: torch.Generator,
@@ -173,7 +174,7 @@ def condition(
     """The posterior of a model given its first rows; the prior given none.
 
     Args:
-        density: The model of all rows.
+        target: The model of all rows.
         given_rows: How many rows are given.
         settings: Work and acceptance.
         generator: Source of all randomness.
@@ -184,9 +185,9 @@ def condition(
             draws.
     """
     if given_rows:
-        posterior = estimate_posterior(RowSubset(density, given_rows), settings, generator, deadline)
+        posterior = estimate_posterior(RowSubset(target, given_rows), settings, generator, deadline)
         particles = posterior.particles
-        whole = cast(Density, cast(RowSubset, posterior.target).target)
+        whole = cast(RowSubset, posterior.target).target
         return Belief(
             particles.theta,
             particles.log_weight,
@@ -195,13 +196,13 @@ def condition(
             whole,
             posterior,
         )
-    theta = density.sample_prior(PRIOR_DRAWS if density.dimension else 1, generator)
+    theta = target.sample_prior(PRIOR_DRAWS if target.dimension else 1, generator)
     with torch.no_grad():
-        log_prior = density.log_prior(theta)
+        log_prior = target.log_prior(theta)
     log_weight = torch.where(log_prior.isfinite(), 0.0, -torch.inf).to(torch.float64)
     if not bool(log_weight.isfinite().any()):
         raise ProgramFailure(FailureCategory.NON_FINITE, "the prior allows none of its own draws")
-    return Belief(theta, log_weight, 0.0, "prior", density, None)
+    return Belief(theta, log_weight, 0.0, "prior", target, None)
 
 
 def _new_densities(
@@ -212,14 +213,14 @@ def _new_densities(
     deadline: Deadline,
 ) -> Float[Tensor, " new"]:
     """Log density of each row that is not given; those that the particles do not reach by evidence ratios."""
-    density = belief.density
+    target = belief.target
     with torch.no_grad():
-        own = conditional_densities(density, belief.theta, given)[:, ~given]
+        own = conditional_densities(target, belief.theta, given)[:, ~given]
     weight = belief.log_weight.log_softmax(0)[:, None]
     found = (weight + own).logsumexp(0)
     influence = (weight.exp() * torch.expm1(own - found)).nan_to_num(nan=0.0)
     noisy = (influence.square().sum(0).sqrt() > MAX_SE) | ~found.isfinite()
-    if density.dimension == 0:
+    if target.dimension == 0:
         return found
     new = torch.nonzero(~given)[:, 0]
     # a density of zero at every particle may be real: the search for parameters tells
@@ -227,7 +228,7 @@ def _new_densities(
         mask = given.clone()
         mask[new[index]] = True
         try:
-            joint = estimate_posterior(GivenRows(density, mask), settings, generator, deadline).particles
+            joint = estimate_posterior(GivenRows(target, mask), settings, generator, deadline).particles
         except ProgramFailure as failure:
             if failure.category is not FailureCategory.NON_FINITE:
                 raise

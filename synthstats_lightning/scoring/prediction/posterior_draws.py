@@ -12,7 +12,8 @@ from torch import Tensor
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.target import evaluate, pointwise
 from synthstats_lightning.scoring.estimators.particles import systematic_resample
-from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -54,12 +55,14 @@ def draw_posterior(
     """
     settings = EngineSettings() if settings is None else settings
     generator = torch.Generator().manual_seed(seed)
-    target = build_density(graph, covariates, response, rounding)
+    target = integrate(build_density(graph, covariates, response, rounding))
     found = observed_posterior(target, held_out, settings, generator, Deadline(settings.time_limit))
-    particles, density = found.posterior.particles, cast(Density, found.whole)
+    particles = found.posterior.particles
     count = chains * draws
     index = systematic_resample(particles.log_weight[None], count, generator)[0]
     theta = particles.theta[index[torch.randperm(count, generator=generator)]]
+    given = torch.arange(len(response)) < len(response) - held_out
+    density, theta = completed(found.whole, theta, generator, given)
     with torch.no_grad():
         likelihood = evaluate(density, theta).log_likelihood
         own = pointwise(density, theta, likelihood).own[:, shown_rows:]

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -31,7 +31,8 @@ from synthstats_lightning.runtime.frames import (
     write_frame,
 )
 from synthstats_lightning.scoring.engine import score_graph
-from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.design_gain import design_information_gain
 from synthstats_lightning.scoring.prediction.forecast import forecast
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
@@ -84,13 +85,15 @@ def predict(
 ) -> Any:
     """Posterior predictive quantiles of the response, `[quantiles, rows]`."""
     model = received.model
-    density = build_density(model.graph, task.covariates, task.response, task.rounding)
+    target = integrate(build_density(model.graph, task.covariates, task.response, task.rounding))
     data = data_fingerprint(task.covariates, task.response, task.shown_rows, task.rounding, task.held_out)
     generator = torch.Generator().manual_seed(graph_seed(model.form, data))
-    found = observed_posterior(density, task.held_out, settings, generator, Deadline(settings.time_limit))
-    particles, density = found.posterior.particles, cast(Density, found.whole)
+    found = observed_posterior(target, task.held_out, settings, generator, Deadline(settings.time_limit))
+    particles = found.posterior.particles
     weights = particles.log_weight.softmax(-1)
-    return predictive_quantiles(density, particles.theta, weights, quantiles, generator).numpy()
+    given = torch.arange(len(task.response)) < len(task.response) - task.held_out
+    density, theta = completed(found.whole, particles.theta, generator, given)
+    return predictive_quantiles(density, theta, weights, quantiles, generator).numpy()
 
 
 def draws(

@@ -1,0 +1,113 @@
+"""What is integrated out of a model before it is estimated, and how draws of it come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.density.target import Partial, Target
+from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.score import Integration
+
+MAX_DIMENSION = 64
+"""Most dimensions that are left to the estimators."""
+
+
+@runtime_checkable
+class Integrated(Partial, Protocol):
+    """A model without a block of its parameters: a target over the others, whose rows depend on each other.
+
+    Its prior is that of the other parameters, its likelihood has the block integrated out.
+    """
+
+    @property
+    def density(self) -> Density:
+        """The whole model."""
+        ...
+
+    @property
+    def integration(self) -> Integration:
+        """What was integrated out, and how well."""
+        ...
+
+    def complete(
+        self,
+        theta: Float[Tensor, "particles outer"],
+        generator: torch.Generator,
+        given: Bool[Tensor, " rows"],
+    ) -> Float[Tensor, "particles dim"]:
+        """Parameters of the whole model, the block drawn given the others and the given rows."""
+        ...
+
+
+Integrator = Callable[[Density], Integrated | None]
+"""A model to one without a block; `None` where the integrator has none to take, or fails its own check."""
+
+INTEGRATORS: tuple[Integrator, ...] = ()
+"""In the order in which they are tried."""
+
+
+class Complete(NamedTuple):
+    """Draws of all parameters of a model.
+
+    Attributes:
+        density: The model.
+        theta: Its unconstrained parameters.
+    """
+
+    density: Density
+    theta: Float[Tensor, "particles dim"]
+
+
+def integrate(density: Density) -> Density | Integrated:
+    """A model without what the first integrator that can takes out of it; the model itself where none can.
+
+    Args:
+        density: The model with its data.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` where more than `MAX_DIMENSION` dimensions are left.
+    """
+    tried = (integrator(density) for integrator in INTEGRATORS)
+    target = next((found for found in tried if found is not None), density)
+    if target.dimension > MAX_DIMENSION:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"{target.dimension} latent dimensions that cannot be integrated out, more than {MAX_DIMENSION}",
+        )
+    return target
+
+
+def is_integrated(target: Target) -> TypeGuard[Integrated]:
+    """Whether a block of a model's parameters was integrated out."""
+    return isinstance(target, Integrated)
+
+
+def whole_model(target: Target) -> Density:
+    """The model of which a target is what `integrate` made."""
+    return target.density if is_integrated(target) else cast(Density, target)
+
+
+def completed(
+    target: Target,
+    theta: Float[Tensor, "particles outer"],
+    generator: torch.Generator,
+    given: Bool[Tensor, " rows"],
+) -> Complete:
+    """Draws of all of a model's parameters from draws of those that the estimators saw.
+
+    Args:
+        target: What `integrate` made of a model.
+        theta: Draws from its posterior given some rows.
+        generator: Source of the block's draws; not used where nothing was integrated out.
+        given: Which rows these are.
+    """
+    if is_integrated(target):
+        with torch.no_grad():
+            return Complete(target.density, target.complete(theta, generator, given))
+    return Complete(cast(Density, target), theta)
