@@ -195,6 +195,8 @@ def score_table(score: Score, task: Task) -> Table:
         table.add_row("Pareto k (largest)", f"{score.pareto_k:.2f}")
     table.add_row("estimator", f"{score.estimator}, effective sample size {score.effective_sample_size:.0f}")
     table.add_row("parameters", str(score.num_parameters))
+    if score.integrated is not None:
+        table.add_row("integrated out", f"{score.integrated.size} of them ({score.integrated.method})")
     if score.literal_copies:
         table.add_row("copied literals", f"{score.literal_copies} values of the response stand in the source")
     table.add_row("seconds", f"{score.seconds:.3f}")

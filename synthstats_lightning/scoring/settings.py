@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 
-ENGINE_VERSION = "6"
+ENGINE_VERSION = "7"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
 
 MAY_BE_ZERO = ("adaptation_rounds", "heldout_fraction", "heldout_seed")

@@ -284,7 +284,7 @@ class RowSubset:
         """Log-likelihood of the leading rows; in equal shares where rows depend on each other."""
         if is_coupled(self.target):
             given = torch.arange(self.target.num_observations) < self.rows
-            total = self.target.marginals(theta, given).given
+            total = log_likelihood_of(self.target, theta, given)
             return (total / self.rows)[:, None].expand(-1, self.rows)
         return self.target.log_likelihood(theta)[:, : self.rows]
 

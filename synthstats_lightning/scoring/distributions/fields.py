@@ -79,16 +79,23 @@ def _field(entry: Entry, moments: Callable[..., tuple[Tensor, Tensor]]) -> Distr
     )
 
 
-def _proper(
-    mu: Float[Tensor, ...], weights: Float[Tensor, "n n"], alpha: Float[Tensor, ...], tau: Float[Tensor, ...]
+def proper_moments(
+    mu: Float[Tensor, ...],
+    weights: Float[Tensor, "*each n n"],
+    alpha: Float[Tensor, ...],
+    tau: Float[Tensor, ...],
 ) -> tuple[Float[Tensor, ...], Float[Tensor, "*batch n n"]]:
+    """Mean and precision of a `CAR`, from its parameters."""
     alpha, tau = alpha[..., None, None], tau[..., None, None]
     return mu, tau * (torch.diag_embed(weights.sum(-2)) - alpha * weights)
 
 
-def _intrinsic(
-    weights: Float[Tensor, "n n"], sigma: Float[Tensor, "*batch"], zero_sum_stdev: Float[Tensor, "*batch"]
+def intrinsic_moments(
+    weights: Float[Tensor, "*each n n"],
+    sigma: Float[Tensor, ...],
+    zero_sum_stdev: Float[Tensor, ...],
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "*batch n n"]]:
+    """Mean and precision of an `ICAR`, from its parameters."""
     n = weights.shape[-1]
     laplacian = torch.diag_embed(weights.sum(-2)) - weights
     sum_scale = n * zero_sum_stdev[..., None, None]
@@ -96,10 +103,10 @@ def _intrinsic(
     return torch.zeros(n, dtype=torch.float64), precision
 
 
-CAR = register(_field(ENTRIES["CAR"], _proper))
+CAR = register(_field(ENTRIES["CAR"], proper_moments))
 """Proper conditional autoregression with precision `tau * (D - alpha * W)`, `D` the column sums of `W` (Jin,
 Carlin and Banerjee 2005)."""
-ICAR = register(_field(ENTRIES["ICAR"], _intrinsic))
+ICAR = register(_field(ENTRIES["ICAR"], intrinsic_moments))
 """Intrinsic one with precision `(D - W) / sigma ** 2`, whose sum is normal with the number of entries times
 `zero_sum_stdev` as standard deviation: normalised where the neighbours are connected."""
 _TOLERANCE = 1e-9

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,13 +191,45 @@ def compile_graph(
         intervals=_intervals(found_blocks, graph, constants),
         steps=steps,
         free_steps=free_steps,
-        prior_steps=_needed(free_steps, prior_slots),
-        likelihood_steps=_needed(free_steps, likelihood_slots),
-        joint_steps=_needed(free_steps, [*prior_slots, *likelihood_slots]),
+        prior_steps=needed_steps(free_steps, prior_slots),
+        likelihood_steps=needed_steps(free_steps, likelihood_slots),
+        joint_steps=needed_steps(free_steps, [*prior_slots, *likelihood_slots]),
         group_terms=group_terms,
         parameter_terms=parameter_terms,
         response_term=response_term,
         labels=labels,
+    )
+
+
+def without_priors(compiled: Compiled, nodes: Collection[int]) -> Compiled:
+    """The same model without the prior densities of some parameters, which are constants to it.
+
+    Args:
+        compiled: A model without discrete parameters.
+        nodes: Nodes of parameters whose transform is the identity.
+    """
+    group_terms: list[GroupTerm] = []
+    for group in compiled.group_terms:
+        block = compiled.blocks[group.block]
+        first, length = group.columns or (0, block.stop - block.start)
+        members = [p for p in block.parameters if first <= p.start - block.start < first + length]
+        kept = [p for p in members if p.node not in nodes]
+        if len(kept) == len(members):
+            group_terms.append(group)
+            continue
+        for p in kept:
+            inputs = {p.node: _constant_inputs(compiled.graph, p.node, compiled.constants)}
+            operands = [Operand(x, -1, Bounds()) for x in flat_hyperparameters([p], inputs)]
+            columns = (p.start - block.start, p.size)
+            group_terms.append(GroupTerm(Term(p.distribution, operands), group.block, columns))
+    parameter_terms = tuple((p, term) for p, term in compiled.parameter_terms if p.node not in nodes)
+    slots = [slot for _, term in parameter_terms for slot in term.slots]
+    slots += [p.node for p, _ in parameter_terms] + [d.jacobian_slot for d in compiled.dependents]
+    return replace(
+        compiled,
+        group_terms=tuple(group_terms),
+        parameter_terms=parameter_terms,
+        prior_steps=needed_steps(compiled.free_steps, slots),
     )
 
 
@@ -372,8 +404,13 @@ def _flat_edges(parameters: Sequence[Parameter], inputs: Mapping[int, list[Tenso
     return torch.cat(ends[0]), torch.cat(ends[1])
 
 
-def _needed(steps: Sequence[Step], slots: Sequence[int]) -> tuple[Step, ...]:
-    """The steps that some slots depend on, in order."""
+def needed_steps(steps: Sequence[Step], slots: Collection[int]) -> tuple[Step, ...]:
+    """The steps that some slots depend on, in order.
+
+    Args:
+        steps: Steps of an evaluation.
+        slots: What is wanted.
+    """
     wanted = set(slots)
     kept: list[Step] = []
     for step in reversed(steps):

@@ -96,6 +96,11 @@ class Density:
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
 
+    @property
+    def compiled(self) -> Compiled:
+        """The graph with its data, ready to be evaluated."""
+        return self._compiled
+
     @cached_property
     def _prior_terms(self) -> dict[int, Term]:
         with torch.inference_mode(False):
@@ -153,6 +158,23 @@ class Density:
         found = labels.evaluate(values, theta.shape[0])
         prior = self._prior(theta, values, constrained, jacobian, found.log_prior)
         return prior, _no_nan(found.log_likelihood)
+
+    def log_prior_and_values(
+        self, theta: Float[Tensor, "particles dim"], steps: Sequence[Step]
+    ) -> tuple[Float[Tensor, " particles"], Values]:
+        """Log prior density in nats, and the values of nodes in the padded layout.
+
+        Args:
+            theta: Unconstrained parameters of the model.
+            steps: What to evaluate: at least the prior's steps.
+
+        Raises:
+            ValueError: If `theta` does not have `dimension` columns.
+        """
+        theta = self._checked(theta)
+        values, constrained, jacobian = self._start(theta)
+        self._run(steps, values)
+        return self._prior(theta, values, constrained, jacobian), values
 
     @property
     def coupled(self) -> bool:

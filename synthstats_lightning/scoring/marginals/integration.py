@@ -12,6 +12,7 @@ from torch import Tensor
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import Partial, Target
 from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.score import Integration
 
 MAX_DIMENSION = 64
@@ -48,7 +49,7 @@ class Integrated(Partial, Protocol):
 Integrator = Callable[[Density], Integrated | None]
 """A model to one without a block; `None` where the integrator has none to take, or fails its own check."""
 
-INTEGRATORS: tuple[Integrator, ...] = ()
+INTEGRATORS: tuple[Integrator, ...] = (integrate_gaussian,)
 """In the order in which they are tried."""
 
 

@@ -8,9 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import pointwise
+from synthstats_lightning.scoring.density.target import is_coupled, pointwise
 from synthstats_lightning.scoring.estimators.ladder import Posterior
-from synthstats_lightning.scoring.prediction.heldout import held_out_density, held_out_rows
+from synthstats_lightning.scoring.prediction.heldout import (
+    conditional_densities,
+    held_out_density,
+    held_out_rows,
+)
 from synthstats_lightning.scoring.prediction.loo import enlarged, growth, leave_one_out
 from synthstats_lightning.scoring.prediction.observed_rows import ObservedPosterior, predict_rows
 from synthstats_lightning.scoring.prediction.prequential import prequential
@@ -54,7 +58,9 @@ def score_evidence(
     """
     started = deadline.elapsed
     particles, search, target = posterior
-    if search is None:
+    if is_coupled(target):
+        rows = torch.zeros(0, dtype=torch.float64)
+    elif search is None:
         rows = _without_parameters(posterior)
     else:
         rows = prequential(target, particles, search, settings, generator)
@@ -119,7 +125,10 @@ def score_heldout(
         target.num_observations, shown_rows, settings.heldout_fraction, settings.heldout_seed
     )
     if search is None:
-        return _exact(_without_parameters(posterior)[rows], deadline.elapsed - started)
+        given = torch.ones(target.num_observations, dtype=torch.bool)
+        given[rows] = False
+        exact = conditional_densities(target, particles.theta, given)[0, rows]
+        return _exact(exact, deadline.elapsed - started)
     density, mcse, train = held_out_density(target, particles, search, rows, settings, generator, deadline)
     annealed = train.estimator != "importance"
     diagnostics = Diagnostics(

@@ -1,0 +1,145 @@
+"""The values of nodes as affine functions of a block, given everything else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.expressions import Step
+from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.marginals.compilation import Compiled, needed_steps
+from synthstats_lightning.scoring.marginals.gaussian.columns import PROBE, Shown, find_columns
+
+Values = Sequence[Tensor | None]
+
+
+class Affine(NamedTuple):
+    """`origin + coefficients @ x`, with only the columns that each element may depend on.
+
+    Attributes:
+        columns: Which column each coefficient belongs to; the number of columns for none, and the coefficient
+            is 0 `[elements, entries]`.
+        coefficients: `[particles or 1, elements, entries]`.
+        origin: `[particles or 1, elements]`.
+    """
+
+    columns: Int[Tensor, "elements entries"]
+    coefficients: Float[Tensor, "#particles elements entries"]
+    origin: Float[Tensor, "#particles elements"]
+
+    def at(self, x: Float[Tensor, "#particles size"]) -> Float[Tensor, "#particles elements"]:
+        """The values for a block's value."""
+        padded = torch.nn.functional.pad(x, (0, 1))
+        return self.origin + (self.coefficients * padded[:, self.columns]).sum(-1)
+
+
+class AffineMaps:
+    """Nodes that a block moves affinely, as functions of it at any values of the other parameters.
+
+    What depends on the block alone is evaluated once, what depends on both at all probes of all particles
+    together.
+
+    Args:
+        compiled: The model, compiled.
+        block: Block node to the first of its columns.
+        sources: Node that is wanted to the block nodes that it depends on.
+    """
+
+    def __init__(
+        self, compiled: Compiled, block: Mapping[int, int], sources: Mapping[int, frozenset[int]]
+    ) -> None:
+        self._compiled = compiled
+        self._block = dict(block)
+        self._nodes = tuple(sources)
+        columns = find_columns(compiled.graph, compiled.shapes, compiled.constants, block, sources)
+        self._probes = columns.probes
+        self._shown: Mapping[int, Shown] = columns.shown
+        moved, fixed = set(block), set(block)
+        self._fixed_steps: list[Step] = []
+        self._mixed_steps: list[Step] = []
+        for step in needed_steps(compiled.steps, self._nodes):
+            if not moved.intersection(step.inputs):
+                continue
+            moved.add(step.slot)
+            if fixed.issuperset(step.inputs):
+                fixed.add(step.slot)
+                self._fixed_steps.append(step)
+            else:
+                self._mixed_steps.append(step)
+        self._fixed = self._run_fixed(self._probes)
+        read = {slot for step in self._mixed_steps for slot in step.inputs}
+        self.slots = tuple(sorted(read - moved))
+        """Slots that must be evaluated before: they depend on the other parameters alone."""
+        self.width = len(self._probes) * sum(
+            math.prod(compiled.shapes[step.slot])
+            for step in self._mixed_steps
+            if step.slot < len(compiled.shapes)
+        )
+        """Numbers that one particle takes."""
+
+    def evaluate(self, values: Values) -> dict[int, Affine]:
+        """The maps at other parameters.
+
+        Args:
+            values: Values of an evaluation, with `slots` filled.
+        """
+        points = self._run_mixed(values, self._fixed, len(self._probes))
+        found = {}
+        for node in self._nodes:
+            value = self._flat(points[node], node, len(self._probes))
+            shown = self._shown[node]
+            origin = value[:, 0]
+            steep = (value[:, 1 + shown.colours] - origin[:, None]) / PROBE
+            size = self._probes.shape[1]
+            coefficients = torch.where(shown.columns == size, 0.0, steep.transpose(1, 2))
+            found[node] = Affine(shown.columns, coefficients, origin)
+        return found
+
+    def direct(self, values: Values, x: Float[Tensor, " size"]) -> dict[int, Tensor]:
+        """The nodes' values at one value of the block, by evaluating the graph there.
+
+        Args:
+            values: As in `evaluate`.
+            x: The block's value.
+        """
+        points = self._run_mixed(values, self._run_fixed(x[None]), 1)
+        return {node: self._flat(points[node], node, 1)[:, 0] for node in self._nodes}
+
+    def _flat(self, value: Tensor, node: int, points: int) -> Tensor:
+        """A node's value as `[particles or 1, points, elements]`."""
+        elements = math.prod(self._compiled.shapes[node])
+        return value.to(torch.float64).reshape(-1, points, elements)
+
+    def _run_fixed(self, probes: Tensor) -> dict[int, Tensor]:
+        shapes, rank = self._compiled.shapes, self._compiled.rank
+        found = {}
+        for node, start in self._block.items():
+            elements = math.prod(shapes[node])
+            found[node] = probes[:, start : start + elements].reshape(-1, *pad(shapes[node], rank))
+        for slot, function, inputs in self._fixed_steps:
+            found[slot] = function(*[found[i] for i in inputs])
+        return found
+
+    def _run_mixed(self, values: Values, fixed: Mapping[int, Tensor], points: int) -> dict[int, Tensor]:
+        found = dict(fixed)
+        if not self._mixed_steps:
+            return found
+        given = {slot: values[slot] for slot in self.slots}
+        particles = max(value.shape[0] for value in given.values() if value is not None)
+        tiled: dict[int, Tensor] = {}
+        for slot, value in given.items():
+            if value is None:
+                raise RuntimeError("a node was read before it was computed")
+            tiled[slot] = value.expand(particles, *value.shape[1:]).repeat_interleave(points, 0)
+        for slot, function, inputs in self._mixed_steps:
+            for i in inputs:
+                if i not in tiled:
+                    tiled[i] = fixed[i].repeat(particles, *(1,) * (fixed[i].ndim - 1))
+            tiled[slot] = function(*[tiled[i] for i in inputs])
+            found[slot] = tiled[slot]
+        return found

@@ -1,0 +1,222 @@
+"""Whitened residuals of normal distributions as rows that are affine in a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.structural import Shape
+from synthstats_lightning.scoring.distributions.fields import intrinsic_moments, proper_moments
+from synthstats_lightning.scoring.distributions.gaussian import cholesky_factor
+from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+
+
+class Rows(NamedTuple):
+    """Independent standard normal residuals `(origin + coefficients @ x) / scale`.
+
+    Attributes:
+        affine: What is divided by the scale.
+        scale: `[particles or 1, rows or 1]`; finite and positive also where not allowed.
+        log_volume: Sum of the logs of what the density is multiplied by for whitening, without the scales
+            `[particles or 1]`.
+        allowed: Where the distribution's parameters are `[particles or 1]`.
+    """
+
+    affine: Affine
+    scale: Float[Tensor, "#particles #rows"]
+    log_volume: Float[Tensor, " #particles"]
+    allowed: Bool[Tensor, " #particles"]
+
+    @property
+    def number(self) -> int:
+        """Number of rows."""
+        return self.affine.columns.shape[0]
+
+    def log_scales(self) -> Float[Tensor, "#particles rows"]:
+        """Log of each row's scale."""
+        return self.scale.log().expand(-1, self.number)
+
+    def residuals(self, x: Float[Tensor, "particles size"]) -> Float[Tensor, "#particles #rows"]:
+        """Whitened residuals at a value of the block."""
+        return self.affine.at(x) / self.scale
+
+    def some(self, kept: Bool[Tensor, " rows"]) -> Rows:
+        """Some of the rows."""
+        columns, coefficients, origin = self.affine
+        affine = Affine(columns[kept], coefficients[:, kept], origin[:, kept])
+        return self._replace(
+            affine=affine, scale=self.scale if self.scale.shape[1] == 1 else self.scale[:, kept]
+        )
+
+
+def spread(affine: Affine, shape: Shape, wanted: Shape) -> Affine:
+    """A map of a node's elements as one of those of a larger shape that it broadcasts to."""
+    if math.prod(shape) == math.prod(wanted):
+        return affine
+    places = torch.arange(math.prod(shape)).reshape(shape).expand(wanted).reshape(-1)
+    columns, coefficients, origin = affine
+    return Affine(columns[places], coefficients[:, places], origin[:, places])
+
+
+def response_rows(
+    value: Float[Tensor, " rows"], mean: Affine, scale: Float[Tensor, "#particles #rows"]
+) -> Rows:
+    """Residuals of a normal response.
+
+    Args:
+        value: The response.
+        mean: Its mean, an element a row.
+        scale: Its standard deviations, one for all or one a row.
+    """
+    columns, coefficients, origin = mean
+    safe, allowed = _positive(scale)
+    nothing = torch.zeros(1, dtype=torch.float64)
+    return Rows(Affine(columns, -coefficients, value - origin), safe, nothing, allowed)
+
+
+def deviation(start: int, mean: Affine) -> Affine:
+    """Elements of a parameter minus their means.
+
+    Args:
+        start: Column of the first element.
+        mean: Their means, an element each.
+    """
+    columns, coefficients, origin = mean
+    own = torch.arange(start, start + len(columns))[:, None]
+    ones = coefficients.new_ones(*coefficients.shape[:2], 1)
+    return Affine(torch.cat([own, columns], 1), torch.cat([ones, -coefficients], 2), -origin)
+
+
+def normal_rows(start: int, mean: Affine, scale: Float[Tensor, "#particles #rows"]) -> Rows:
+    """Residuals of independent normal parameters; see `deviation` and `response_rows`."""
+    safe, allowed = _positive(scale)
+    return Rows(deviation(start, mean), safe, torch.zeros(1, dtype=torch.float64), allowed)
+
+
+def walk_rows(
+    start: int,
+    first: Affine,
+    drift: Affine,
+    first_scale: Float[Tensor, "#particles walks 1"],
+    step_scale: Float[Tensor, "#particles walks steps"],
+) -> Rows:
+    """Residuals of normal random walks: of their first values, and of their steps.
+
+    Args:
+        start: Column of the first element.
+        first: Mean of each walk's first value.
+        drift: Mean of each step, walk by walk.
+        first_scale: Standard deviation of the first values.
+        step_scale: That of the steps.
+    """
+    walks, steps = step_scale.shape[1:]
+    index = torch.arange(start, start + walks * (steps + 1)).reshape(walks, steps + 1)
+    begin = deviation(0, first)
+    begin = begin._replace(columns=torch.cat([index[:, :1], begin.columns[:, 1:]], 1))
+    later = deviation(0, drift)
+    own = torch.stack([index[:, 1:].reshape(-1), index[:, :-1].reshape(-1)], 1)
+    ones = later.coefficients[:, :, :1]
+    later = Affine(
+        torch.cat([own, later.columns[:, 1:]], 1),
+        torch.cat([ones, -ones, later.coefficients[:, :, 1:]], 2),
+        later.origin,
+    )
+    scale = torch.cat(_same_particles([first_scale.flatten(1), step_scale.flatten(1)]), 1)
+    safe, allowed = _positive(scale)
+    return Rows(stacked([begin, later]), safe, torch.zeros(1, dtype=torch.float64), allowed)
+
+
+class Whitening(NamedTuple):
+    """What normal vectors minus their means are multiplied by to become independent standard normal numbers.
+
+    Attributes:
+        matrix: Triangular, with a positive diagonal; one for all vectors or one for each
+            `[particles or 1, vectors or 1, k, k]`.
+        allowed: Where there is such a matrix for every vector `[particles or 1]`.
+    """
+
+    matrix: Float[Tensor, "#particles #vectors k k"]
+    allowed: Bool[Tensor, " #particles"]
+
+
+def covariance_whitening(covariance: Float[Tensor, "#particles *vectors k k"]) -> Whitening:
+    """The inverse of a covariance's Cholesky factor."""
+    lower, exists = _factor(covariance)
+    identity = torch.eye(lower.shape[-1], dtype=lower.dtype)
+    return Whitening(torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False), exists)
+
+
+def field_whitening(
+    name: str, parameters: Sequence[Tensor], allowed: Bool[Tensor, " #particles"]
+) -> Whitening:
+    """The transposed Cholesky factor of the precision of a vector given by its neighbours.
+
+    Args:
+        name: `"CAR"` or `"ICAR"`.
+        parameters: Parameters of the distribution that satisfy its constraints.
+        allowed: Where those of the model do.
+    """
+    moments = proper_moments if name == "CAR" else intrinsic_moments
+    lower, exists = _factor(moments(*parameters)[1])
+    return Whitening(lower.mT, exists & allowed)
+
+
+def _factor(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    lower, exists = cholesky_factor(matrix)
+    size = matrix.shape[-1]
+    return lower.reshape(len(lower), -1, size, size), exists.reshape(len(lower), -1).all(-1)
+
+
+def vector_rows(start: int, mean: Affine, whitening: Whitening) -> Rows:
+    """Residuals of normal vectors.
+
+    Args:
+        start: Column of the first element.
+        mean: Means, vector by vector.
+        whitening: What makes their deviations independent.
+    """
+    matrix, allowed = whitening
+    centred = deviation(start, mean)
+    size = matrix.shape[-1]
+    vectors = len(centred.columns) // size
+    entries = centred.columns.shape[1]
+    columns = centred.columns.reshape(vectors, 1, size * entries).expand(-1, size, -1)
+    mixed = matrix[..., None] * centred.coefficients.reshape(-1, vectors, 1, size, entries)
+    origin = (matrix @ centred.origin.reshape(-1, vectors, size, 1)).squeeze(-1)
+    affine = Affine(
+        columns.reshape(vectors * size, size * entries),
+        mixed.reshape(-1, vectors * size, size * entries),
+        origin.reshape(-1, vectors * size),
+    )
+    volume = matrix.diagonal(dim1=-2, dim2=-1).log().sum(-1).expand(-1, vectors).sum(-1)
+    return Rows(affine, torch.ones(1, 1, dtype=torch.float64), volume, allowed)
+
+
+def stacked(parts: Sequence[Affine]) -> Affine:
+    """Several maps as one; entries that some do not have are filled with their first column, times 0."""
+    entries = max(part.columns.shape[1] for part in parts)
+    particles = max(max(len(part.coefficients), len(part.origin)) for part in parts)
+    columns, coefficients, origins = [], [], []
+    for part in parts:
+        missing = entries - part.columns.shape[1]
+        columns.append(torch.cat([part.columns, part.columns[:, :1].expand(-1, missing)], 1))
+        padded = torch.nn.functional.pad(part.coefficients, (0, missing))
+        coefficients.append(padded.expand(particles, -1, -1))
+        origins.append(part.origin.expand(particles, -1))
+    return Affine(torch.cat(columns), torch.cat(coefficients, 1), torch.cat(origins, 1))
+
+
+def _positive(scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Scales with 1 where they are not standard deviations, and the particles in which all are."""
+    holds = (scale > 0) & scale.isfinite()
+    return torch.where(holds, scale, 1.0), holds.all(-1)
+
+
+def _same_particles(parts: Sequence[Tensor]) -> list[Tensor]:
+    particles = max(len(part) for part in parts)
+    return [part.expand(particles, -1) for part in parts]

@@ -1,0 +1,172 @@
+"""The normal distribution of a block given rows of residuals, and what it leaves of their densities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
+
+SPARSE = 16
+"""Rows whose squared number of entries is this many times less than that of columns are multiplied entry by
+entry, the others as matrices."""
+
+
+class Solution(NamedTuple):
+    """A block given other parameters and some rows: normal with mean `mean` and precision `lower @ lower.T`.
+
+    Attributes:
+        mean: `[particles, size]`.
+        lower: Cholesky factor of the precision; that of the identity where it does not exist
+            `[particles, size, size]`.
+        log_evidence: Log density of the rows with the block integrated out, -inf where it does not exist
+            `[particles]`.
+    """
+
+    mean: Float[Tensor, "particles size"]
+    lower: Float[Tensor, "particles size size"]
+    log_evidence: Float[Tensor, " particles"]
+
+
+def solve(prior: Sequence[Rows], response: Rows, size: int) -> Solution:
+    """Integrates a block out of its prior and some rows of the response.
+
+    Every density is one of whitened residuals `r = r0 + J x`, so that with `H = J'J` the integral over `x` is
+    `exp(-|r^|^2 / 2) |H|^(-1/2) (2 pi)^(size / 2)` at the residuals `r^` of least squares, whatever the shape
+    of prior and design: Woodbury's identity and the determinant lemma are inside `H`.
+
+    Args:
+        prior: Rows of the block's own distributions.
+        response: Rows of the response.
+        size: Elements of the block.
+    """
+    every = [*prior, response]
+    precision, gradient = _normal_equations(every, size)
+    allowed = torch.stack([rows.allowed.expand(len(precision)) for rows in every]).all(0)
+    with torch.no_grad():
+        finite = precision.isfinite().all(-1).all(-1) & gradient.isfinite().all(-1)
+        identity = torch.eye(size, dtype=precision.dtype)
+        tried = torch.where((finite & allowed)[:, None, None], precision, identity)
+        exists = finite & allowed & (torch.linalg.cholesky_ex(tried).info == 0)
+    lower = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], precision, identity)).L
+    gradient = torch.where(exists[:, None], gradient, 0.0)
+    mean = -torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
+    distance = sum(
+        (rows.residuals(mean).square().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
+    )
+    volume = sum(
+        (rows.log_volume - rows.log_scales().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
+    )
+    half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    total = volume - 0.5 * distance - half_log_determinant - response.number * HALF_LOG_TWO_PI
+    return Solution(mean, lower, torch.where(exists & total.isfinite(), total, -math.inf))
+
+
+class Influence(NamedTuple):
+    """What single rows of the response change.
+
+    Attributes:
+        residual: Whitened residuals at the block's mean `[particles, rows]`.
+        leverage: Variance of their expectations under the block's distribution `[particles, rows]`.
+    """
+
+    residual: Float[Tensor, "particles rows"]
+    leverage: Float[Tensor, "particles rows"]
+
+
+def influence(found: Solution, rows: Rows) -> Influence:
+    """Residuals and leverages of rows, which may be among those that the solution is given or not.
+
+    Args:
+        found: The block given some rows.
+        rows: Rows of the response.
+    """
+    columns, coefficients, _ = rows.affine
+    particles, size = found.mean.shape
+    if _is_sparse(rows, size):
+        covariance = torch.nn.functional.pad(torch.cholesky_inverse(found.lower), (0, 1, 0, 1))
+        pairs = columns[:, :, None] * (size + 1) + columns[:, None, :]
+        picked = covariance.reshape(particles, -1)[:, pairs.reshape(-1)].reshape(particles, *pairs.shape)
+        variance = ((picked @ coefficients[..., None]).squeeze(-1) * coefficients).sum(-1)
+    else:
+        design = _dense(rows, size).mT
+        whitened = torch.linalg.solve_triangular(found.lower, design.expand(particles, -1, -1), upper=False)
+        variance = whitened.square().sum(1)
+    return Influence(rows.residuals(found.mean), variance / rows.scale.square())
+
+
+def without_and_with(
+    found: Influence, log_scales: Float[Tensor, "#particles rows"], given: Bool[Tensor, " rows"]
+) -> Float[Tensor, "particles rows"]:
+    """Log density of each row given all given rows but itself.
+
+    Without row i the variance of its expectation grows from `l` to `l / (1 - l)` (Sundararajan and Keerthi
+    2001), in units of its own.
+
+    Args:
+        found: Residuals and leverages of the rows.
+        log_scales: Logs of their standard deviations.
+        given: Which of the rows the solution is given.
+    """
+    tiny = torch.finfo(torch.float64).eps
+    shrunk = torch.where(given, (1.0 - found.leverage).clamp_min(tiny), 1.0 + found.leverage)
+    determinant = torch.where(given, 0.5, -0.5) * shrunk.log()
+    return determinant - 0.5 * found.residual.square() / shrunk - log_scales - HALF_LOG_TWO_PI
+
+
+def _is_sparse(rows: Rows, size: int) -> bool:
+    return SPARSE * rows.affine.columns.shape[1] ** 2 < size**2
+
+
+def _dense(rows: Rows, size: int) -> Float[Tensor, "#particles rows size"]:
+    """Coefficients as matrices."""
+    columns, coefficients, _ = rows.affine
+    matrix = coefficients.new_zeros(*coefficients.shape[:2], size + 1)
+    return matrix.scatter_add(2, columns.expand_as(coefficients), coefficients)[:, :, :size]
+
+
+def _normal_equations(
+    every: Sequence[Rows], size: int
+) -> tuple[Float[Tensor, "#particles size size"], Float[Tensor, "#particles size"]]:
+    """`J'J` and `J'r0` of all rows."""
+    precision = torch.zeros(1, size, size, dtype=torch.float64)
+    gradient = torch.zeros(1, size, dtype=torch.float64)
+    for rows in every:
+        if rows.number == 0:
+            continue
+        one_scale = rows.scale.shape[1] == 1
+        weight = rows.scale.square().reciprocal()
+        gram, slope = (_sparse_products if _is_sparse(rows, size) else _dense_products)(
+            rows, None if one_scale else weight, size
+        )
+        precision = precision + (gram * weight[:, :, None] if one_scale else gram)
+        gradient = gradient + (slope * weight if one_scale else slope)
+    return precision, gradient
+
+
+def _dense_products(rows: Rows, weight: Tensor | None, size: int) -> tuple[Tensor, Tensor]:
+    design, origin = _dense(rows, size), rows.affine.origin
+    if weight is None:
+        return design.mT @ design, (design.mT @ origin[:, :, None]).squeeze(-1)
+    weighted = design.mT * weight[:, None, :]
+    return weighted @ design, (weighted @ origin[:, :, None]).squeeze(-1)
+
+
+def _sparse_products(rows: Rows, weight: Tensor | None, size: int) -> tuple[Tensor, Tensor]:
+    columns, coefficients, origin = rows.affine
+    # particles last, so that one addition serves them all
+    entries = coefficients.permute(1, 2, 0)
+    weighted = entries if weight is None else entries * weight.T[:, None, :]
+    pairs = (columns[:, :, None] * (size + 1) + columns[:, None, :]).reshape(-1)
+    products = (weighted[:, :, None, :] * entries[:, None, :, :]).flatten(0, 2)
+    gram = products.new_zeros((size + 1) ** 2, products.shape[1]).index_add(0, pairs, products)
+    gram = gram.T.reshape(-1, size + 1, size + 1)[:, :size, :size]
+    slopes = (weighted * origin.T[:, None, :]).flatten(0, 1)
+    slope = slopes.new_zeros(size + 1, slopes.shape[1]).index_add(0, columns.reshape(-1), slopes)
+    return gram, slope.T[:, :size]

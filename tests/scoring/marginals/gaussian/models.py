@@ -1,0 +1,159 @@
+"""Models with a linear-Gaussian block of every kind, as graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from synthstats_lightning.programs.graph import Node
+from synthstats_lightning.scoring.marginals.density import Density
+from tests.scoring.marginals.test_density import Builder
+
+ROWS = 12
+GROUPS = 4
+RNG = np.random.default_rng(20)
+X = RNG.normal(size=ROWS)
+Y = 0.4 + 0.8 * X + RNG.normal(size=ROWS)
+GROUP = np.arange(ROWS) % GROUPS
+DESIGN = RNG.normal(size=(ROWS, 7))
+WIDE = RNG.normal(size=(ROWS, 20))
+WEIGHTS = (np.abs(np.subtract.outer(np.arange(GROUPS), np.arange(GROUPS))) == 1).astype(float)
+DATA = {"x": X, "g": GROUP.astype(np.int64)}
+
+
+def _response(b: Builder, mean: int, scale: int) -> Density:
+    b.random("Normal", "y", mean, scale, shape=(ROWS,))
+    return b.density(DATA, Y)
+
+
+def ridge(design: np.ndarray = DESIGN) -> Density:
+    b = Builder()
+    tau = b.random("HalfNormal", "tau", 0.0, 1.0)
+    beta = b.random("Normal", "beta", 0.0, tau, shape=(design.shape[1],))
+    return _response(b, b.op("dot", b.constant(design.tolist()), beta), b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def wide_ridge() -> Density:
+    return ridge(WIDE)
+
+
+def noncentred_ridge() -> Density:
+    b = Builder()
+    tau = b.random("HalfNormal", "tau", 0.0, 1.0)
+    beta = b.op("mul", tau, b.random("Normal", "z", 0.0, 1.0, shape=(DESIGN.shape[1],)))
+    return _response(b, b.op("dot", b.constant(DESIGN.tolist()), beta), b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def one_way(centred: bool = True) -> Density:
+    b = Builder()
+    mu, tau = b.random("Normal", "mu", 0.0, 2.0), b.random("HalfNormal", "tau", 0.0, 1.0)
+    if centred:
+        effect = b.random("Normal", "effect", mu, tau, shape=(GROUPS,))
+    else:
+        z = b.random("Normal", "z", 0.0, 1.0, shape=(GROUPS,))
+        effect = b.op("add", mu, b.op("mul", tau, z))
+    return _response(b, b.op("take", effect, b.covariate("g"), axis=0), b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def noncentred_one_way() -> Density:
+    return one_way(False)
+
+
+def slopes() -> Density:
+    """Intercepts and slopes of groups with a covariance of their own, and rows of their own scale."""
+    b = Builder()
+    mean = b.random("Normal", "mean", 0.0, 3.0, shape=(2,))
+    a, c = b.random("HalfNormal", "a", 0.0, 1.0), b.random("HalfNormal", "c", 0.0, 1.0)
+    r = b.op("mul", b.op("mul", a, c), 0.3)
+    cov = b.op(
+        "stack",
+        b.op("stack", b.op("square", a), r, axis=0),
+        b.op("stack", r, b.op("square", c), axis=0),
+        axis=0,
+    )
+    both = b.random("MvNormal", "both", mean, cov, shape=(GROUPS, 2))
+    picked = b.op("take", both, b.covariate("g"), axis=0)
+    intercept = b.op("index", picked, index=[{"slice": [None, None, None]}, 0])
+    slope = b.op("index", picked, index=[{"slice": [None, None, None]}, 1])
+    mu = b.op("add", intercept, b.op("mul", slope, b.covariate("x")))
+    s = b.random("HalfNormal", "s", 0.0, 1.0)
+    return _response(b, mu, b.op("mul", s, b.op("exp", b.op("mul", b.covariate("x"), 0.2))))
+
+
+def walk() -> Density:
+    b = Builder()
+    s = b.random("HalfNormal", "step", 0.0, 1.0)
+    drift = b.random("Normal", "drift", 0.0, 1.0)
+    fields = {
+        "distribution": "RandomWalk",
+        "components": ["Normal", "Normal"],
+        "name": "level",
+        "shape": [ROWS],
+    }
+    steps = b.op("reshape", drift, shape=[1]), b.op("reshape", s, shape=[1])
+    level = b.add(Node("random", (b.lift(0.3), b.lift(2.0), *steps), fields))
+    return _response(b, level, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def neighbours(intrinsic: bool = False) -> Density:
+    b = Builder()
+    weights, tau = b.constant(WEIGHTS.tolist()), b.random("HalfNormal", "tau", 0.0, 2.0)
+    mu = b.random("Normal", "mu", 0.0, 2.0)
+    if intrinsic:
+        field = b.random("ICAR", "field", weights, tau, 0.01, shape=(GROUPS,))
+        mean = b.op("add", mu, b.op("take", field, b.covariate("g"), axis=0))
+    else:
+        alpha = b.random("Uniform", "alpha", -1.0, 1.0)
+        around = b.op("broadcast_to", mu, shape=[GROUPS])
+        field = b.random("CAR", "field", around, weights, alpha, tau, shape=(GROUPS,))
+        mean = b.op("take", field, b.covariate("g"), axis=0)
+    return _response(b, mean, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def intrinsic_neighbours() -> Density:
+    return neighbours(True)
+
+
+def factor() -> Density:
+    """Scores times loadings: the loadings, which are fewer, stay outside of the block."""
+    b = Builder()
+    loading = b.random("Normal", "loading", 0.0, 1.0, shape=(3,))
+    score = b.random("Normal", "score", 0.0, 1.0, shape=(GROUPS,))
+    item = b.constant((np.arange(ROWS) // GROUPS).tolist(), "int64")
+    mean = b.op("mul", b.op("take", loading, item, axis=0), b.op("take", score, b.covariate("g"), axis=0))
+    return _response(b, mean, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def chain() -> Density:
+    """A random walk written out: each scalar is the mean of the next."""
+    b = Builder()
+    step = b.random("HalfNormal", "step", 0.0, 1.0)
+    levels = [b.random("Normal", "level0", 0.0, 1.0)]
+    levels += [b.random("Normal", f"level{t}", levels[-1], step) for t in range(1, ROWS)]
+    return _response(b, b.op("stack", *levels, axis=0), 0.7)
+
+
+def process() -> Density:
+    """A Gaussian process at the rows, with a length scale."""
+    b = Builder()
+    length = b.random("LogNormal", "length", 0.0, 0.5)
+    apart = b.constant((np.subtract.outer(X, X) ** 2).tolist())
+    kernel = b.op("exp", b.op("neg", b.op("div", apart, b.op("square", length))))
+    cov = b.op("add", kernel, b.constant((1e-6 * np.eye(ROWS)).tolist()))
+    f = b.random("MvNormal", "f", b.constant([0.0] * ROWS), cov, shape=(ROWS,))
+    return _response(b, f, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+MODELS = (
+    ridge,
+    wide_ridge,
+    noncentred_ridge,
+    one_way,
+    noncentred_one_way,
+    slopes,
+    walk,
+    neighbours,
+    intrinsic_neighbours,
+    factor,
+    chain,
+    process,
+)

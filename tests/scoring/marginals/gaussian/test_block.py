@@ -1,0 +1,187 @@
+"""Linear-Gaussian blocks against integrals of the whole model's density, which know nothing of blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from synthstats_lightning.scoring.density.target import value_and_gradient
+from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.marginals.gaussian import affine
+from synthstats_lightning.scoring.marginals.gaussian import block as blocks
+from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock, integrate_gaussian
+from tests.scoring.marginals.gaussian import models
+from tests.scoring.marginals.test_density import Builder
+
+
+@pytest.fixture(autouse=True)
+def small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MIN_DIMENSION", 1)
+
+
+def integrated(density: Density) -> GaussianBlock:
+    found = integrate_gaussian(density)
+    assert found is not None
+    assert found.integration.check < 1e-12
+    return found
+
+
+def inner_columns(target: GaussianBlock) -> torch.Tensor:
+    """Columns of the whole model that are not those of the other parameters."""
+    theta = torch.arange(1.0, 1.0 + target.dimension, dtype=torch.float64)[None]
+    every = torch.ones(models.ROWS, dtype=torch.bool)
+    drawn = [target.complete(theta, torch.Generator().manual_seed(i), every)[0] for i in range(2)]
+    return (drawn[0] != drawn[1]).nonzero()[:, 0]
+
+
+class Quadratic:
+    """The log joint density of a whole model as a function of its block: a parabola, by its gradients."""
+
+    def __init__(self, target: GaussianBlock, theta: torch.Tensor, given: torch.Tensor) -> None:
+        generator = torch.Generator()
+        base = target.complete(theta[None], generator, given)
+        inner = inner_columns(target)
+
+        def log_joint(x: torch.Tensor) -> torch.Tensor:
+            full = base.expand(len(x), -1).index_copy(1, inner, x)
+            log_prior, rows = target.density.log_prior_and_likelihood(full)
+            return log_prior + rows[:, given].sum(1)
+
+        size = len(inner)
+        points = torch.cat([torch.zeros(1, size), torch.eye(size)]).to(torch.float64)
+        _, gradient = value_and_gradient(log_joint, points)
+        self.precision = gradient[:1] - gradient[1:]
+        self.mean = torch.linalg.solve(self.precision, gradient[0])
+        top = log_joint(self.mean[None])[0]
+        self.log_integral = float(
+            top + 0.5 * size * math.log(2 * math.pi) - 0.5 * torch.linalg.slogdet(self.precision).logabsdet
+        )
+
+
+@pytest.mark.parametrize("build", models.MODELS)
+def test_marginal_densities_are_integrals_of_the_whole_model(build: Callable[[], Density]) -> None:
+    target = integrated(build())
+    every = torch.ones(models.ROWS, dtype=torch.bool)
+    theta = 0.7 * torch.randn(
+        2, target.dimension, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
+    log_prior, rows = target.log_prior_and_likelihood(theta)
+    torch.testing.assert_close(target.log_prior(theta), log_prior)
+    exact = [Quadratic(target, each, every).log_integral for each in theta]
+    np.testing.assert_allclose((log_prior + rows.sum(1)).numpy(), exact, rtol=1e-9)
+    without = target.marginals(theta)
+    np.testing.assert_allclose(without.given.numpy(), rows.sum(1).numpy(), rtol=1e-12)
+    some = every.clone()
+    some[[2, 7]] = False
+    changed = target.marginals(theta, some)
+    for row, found, base in (
+        (0, without.changed, every),
+        (7, changed.changed, some),
+        (11, changed.changed, some),
+    ):
+        mask = base.clone()
+        mask[row] = ~mask[row]
+        exact = [Quadratic(target, each, mask).log_integral for each in theta]
+        np.testing.assert_allclose((log_prior + found[:, row]).numpy(), exact, rtol=1e-9)
+    np.testing.assert_allclose(
+        target.log_likelihood_given(theta, some).numpy(), changed.given.numpy(), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("design", [models.DESIGN, models.WIDE])
+def test_ridge_against_its_dense_normal_density(design: np.ndarray) -> None:
+    """Fewer columns than rows, and more."""
+    target = integrated(models.ridge(design))
+    theta = torch.tensor([[0.1, -0.4], [-1.0, 0.6]], dtype=torch.float64)
+    marginals = target.marginals(theta)
+    scales = {name: value.numpy() for name, value in target.density.constrain(target._whole(theta)).items()}
+    for i in range(2):
+        covariance = scales["tau"][i] ** 2 * design @ design.T + scales["s"][i] ** 2 * np.eye(models.ROWS)
+        exact = stats.multivariate_normal(np.zeros(models.ROWS), covariance).logpdf(models.Y)
+        assert float(marginals.given[i]) == pytest.approx(exact, rel=1e-11)
+        precision = np.linalg.inv(covariance)
+        variance = 1 / np.diag(precision)
+        own = stats.norm(models.Y - variance * (precision @ models.Y), np.sqrt(variance)).logpdf(models.Y)
+        np.testing.assert_allclose((marginals.given[i] - marginals.changed[i]).numpy(), own, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "pair", [(models.ridge, models.noncentred_ridge), (models.one_way, models.noncentred_one_way)]
+)
+def test_centred_and_not_centred_are_one_model(
+    pair: tuple[Callable[[], Density], Callable[[], Density]],
+) -> None:
+    first, second = (integrated(build()) for build in pair)
+    names = [[p.name for p in each.density.parameters if p.name in ("tau", "s")] for each in (first, second)]
+    assert names[0] == names[1]
+    theta = torch.randn(5, 2, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    np.testing.assert_allclose(first.marginals(theta).changed, second.marginals(theta).changed, rtol=1e-11)
+
+
+@pytest.mark.parametrize("build", [models.slopes, models.intrinsic_neighbours, models.walk])
+def test_draws_of_the_block_have_its_moments(build: Callable[[], Density]) -> None:
+    target = integrated(build())
+    given = torch.arange(models.ROWS) != 4
+    theta = torch.full((target.dimension,), -0.3, dtype=torch.float64)
+    exact = Quadratic(target, theta, given)
+    full = target.complete(theta.expand(4000, -1), torch.Generator().manual_seed(2), given)
+    inner = inner_columns(target)
+    whitened = (full[:, inner] - exact.mean) @ torch.linalg.cholesky(exact.precision)
+    assert float(whitened.mean(0).abs().max()) < 4.5 / math.sqrt(4000)
+    np.testing.assert_allclose(torch.cov(whitened.T).numpy(), np.eye(len(inner)), atol=0.11)
+    assert set(full[:, [i for i in range(full.shape[1]) if i not in inner.tolist()]].unique().tolist()) == {
+        -0.3
+    }
+
+
+@pytest.mark.parametrize("build", models.MODELS)
+def test_far_out_there_is_no_nan_and_gradients_are_finite(build: Callable[[], Density]) -> None:
+    target = integrated(build())
+    far = torch.tensor([0.0, 400.0, -400.0, 800.0, -800.0], dtype=torch.float64)
+
+    def log_joint(theta: torch.Tensor) -> torch.Tensor:
+        log_prior, rows = target.log_prior_and_likelihood(theta)
+        return log_prior + rows.sum(1)
+
+    value, gradient = value_and_gradient(log_joint, far[:, None].expand(-1, target.dimension))
+    assert not value.isnan().any()
+    assert value[0].isfinite()
+    assert gradient.isfinite().all()
+    assert not target.marginals(far[:, None].expand(-1, target.dimension)).changed.isnan().any()
+
+
+def test_gradients_are_those_of_differences() -> None:
+    target = integrated(models.slopes())
+
+    def log_joint(theta: torch.Tensor) -> torch.Tensor:
+        return target.log_prior_and_likelihood(theta)[1].sum(1)
+
+    theta = torch.tensor([[0.2, -0.4, 0.1]], dtype=torch.float64)
+    _, gradient = value_and_gradient(log_joint, theta)
+    steps = 1e-5 * torch.eye(3, dtype=torch.float64)
+    ahead, back = (log_joint(theta + sign * steps) for sign in (1.0, -1.0))
+    torch.testing.assert_close(gradient[0], (ahead - back) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_rounded_responses_are_not_normal() -> None:
+    density = models.one_way()
+    assert integrate_gaussian(build_density(density.compiled.graph, models.DATA, models.Y, 0.1)) is None
+
+
+def test_a_map_that_is_not_affine_fails_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were detection ever wrong, the numbers would tell: here it takes a curve for a line."""
+    b = Builder()
+    effect = b.random("Normal", "effect", 0.0, b.random("HalfNormal", "tau", 0.0, 1.0), shape=(models.ROWS,))
+    b.random("Normal", "y", b.op("tanh", effect), 1.0, shape=(models.ROWS,))
+    density = b.density({}, models.Y)
+    assert integrate_gaussian(density) is None
+    monkeypatch.setattr(affine, "_LINEAR", affine._LINEAR | {"tanh"})
+    assert affine.find_block(
+        density.compiled.graph, [each is not None for each in density.compiled.constants]
+    )
+    assert integrate_gaussian(density) is None
