@@ -37,7 +37,8 @@ class FailureCategory(StrEnum):
     NON_FINITE = "non_finite"
     """The score is NaN or infinite."""
     IMPROPER = "improper"
-    """The evidence of a discrete or rounded response is above 0: more than probability allows."""
+    """More than probability allows: the evidence of a discrete or rounded response is above 0, one of any
+    response above the best likelihood, or a density claims more mass than 1."""
 
 
 TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT})

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from synthstats_lightning.runtime.single_precision import is_finite
+
 
 class Trajectory(NamedTuple):
     """A sampled program with its reward.
@@ -57,18 +59,20 @@ def check_trajectory(item: Trajectory, prompts: Iterable[int], num_parts: int | 
         num_parts: Parts of the log rewards of a buffer's other trajectories; `None` if there are none.
 
     Raises:
-        ValueError: If its task has no prompt, it has no token, a number is not finite, its runs do not add up
-            to its tokens, or its parts are of another number.
+        ValueError: If its task has no prompt, it has no token, a number is not finite as float32, its runs
+            do not add up to its tokens, or its parts are of another number.
     """
     if item.task_index not in (known := sorted(prompts)):
         raise ValueError(f"task_index {item.task_index} has no prompt; known: {known}")
     if not item.program_ids:
         raise ValueError("program_ids must hold at least one token")
-    if not (math.isfinite(item.log_reward) and math.isfinite(item.reference_log_prob)):
+    if not is_finite([item.log_reward, item.reference_log_prob]).all():
         raise ValueError(
-            f"log_reward and reference_log_prob must be finite, got {item.log_reward}"
+            f"log_reward and reference_log_prob must be finite as float32, got {item.log_reward}"
             f" and {item.reference_log_prob}"
         )
+    if not all(part == -math.inf or is_finite(part) for part in item.parts):
+        raise ValueError(f"parts must be finite as float32, or -inf for no score, got {item.parts}")
     if item.runs and sum(item.runs) != len(item.program_ids):
         raise ValueError(
             f"runs must sum to the {len(item.program_ids)} tokens of the trajectory, got {item.runs}"

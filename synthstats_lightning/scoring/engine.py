@@ -19,7 +19,12 @@ from synthstats_lightning.programs.rendering.render import summarise
 from synthstats_lightning.scoring.density.target import GradientNeeded, RowSubset, Target, has_funnels
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.estimators.optimise import FEW_DIMENSIONS
-from synthstats_lightning.scoring.honesty import check_probability
+from synthstats_lightning.scoring.honesty import (
+    check_evidence,
+    check_masses,
+    check_probability,
+    check_size,
+)
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import integrate, is_integrated
 from synthstats_lightning.scoring.prediction.diagnostics import (
@@ -35,6 +40,8 @@ from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 Array = np.ndarray[Any, np.dtype[Any]]
+GUARD = 0x67756172
+"""Tells the seed of the guards' draws from that of the estimators'."""
 
 
 @torch.inference_mode(False)
@@ -95,6 +102,7 @@ def score_graph(
             settings=settings,
             deadline=deadline,
         )
+        check_size(score)
         if rounding is not None or canonical.dtypes[canonical.response] == "int64":
             check_probability(score)
     except ProgramFailure as failure:
@@ -147,13 +155,20 @@ def _score_target(
     observed = observed_posterior(target, held_out, settings, generator, deadline)
     posterior = observed.posterior
     particles = posterior.particles
+    # draws of their own: what is checked does not depend on whether it is
+    guard = torch.Generator().manual_seed(seed ^ GUARD)
+    check_masses(observed.whole, particles, guard)
+    if posterior.target.num_observations > 0:
+        check_evidence(posterior.target, particles, guard)
     evidence, variance = particles.log_evidence, particles.log_evidence_se**2
     if shown_rows == target.num_observations - held_out:
         evidence, variance = 0.0, 0.0
         found = {"evidence": score_nothing(posterior), "elpd": score_nothing(posterior)}
     else:
         if shown_rows > 0:
-            given = estimate_posterior(RowSubset(target, shown_rows), settings, generator, deadline).particles
+            shown = estimate_posterior(RowSubset(target, shown_rows), settings, generator, deadline)
+            given = shown.particles
+            check_evidence(shown.target, given, guard)
             evidence -= given.log_evidence
             variance += given.log_evidence_se**2
         found = {

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.runtime.single_precision import is_finite
 from synthstats_lightning.scoring.score import Score
 
 PARTS = ("score", "format", "length", "parameters")
@@ -110,7 +111,7 @@ class Reward:
         if not math.isfinite(baseline):
             raise ValueError(f"baseline must be finite, got {baseline}")
         value = self.value(score) - baseline
-        valid = math.isfinite(value)
+        valid = bool(is_finite(value))
         passed = next((n for n, stage in enumerate(STAGES) if score.failure in stage), len(STAGES))
         share = 0.0 if valid else passed / (len(STAGES) + 1) - 1
         parameters = score.num_parameters or 0
@@ -120,14 +121,15 @@ class Reward:
         """Log rewards `[programs]` from untempered parts `[programs, len(PARTS)]`, in nats.
 
         Args:
-            parts: What `parts` returned; a score that is not finite is a failure.
+            parts: What `parts` returned; a score that is not finite as float32, or makes a log reward that
+                is not, is a failure.
             reference_log_prob: Reference log-probabilities `[programs]`; not needed if `prior_weight` is 0.
 
         Raises:
             ValueError: If a reference log-probability is missing or not finite while it counts.
         """
         score, form, length, parameters = np.moveaxis(np.asarray(parts, dtype=np.float64), -1, 0)
-        valid = np.isfinite(score)
+        valid = is_finite(score)
         # a difference of finite scores may still overflow
         with np.errstate(over="ignore"):
             gained = self.beta * np.where(valid, score, 0.0)
@@ -135,7 +137,7 @@ class Reward:
             gained = gained + self.length_weight * length + self.parameter_weight * parameters
         blended = np.maximum(gained, self.floor)
         failed = self.log_reward_failure + self.format_weight * form
-        blended = np.where(valid & np.isfinite(blended), blended, failed)
+        blended = np.where(valid & is_finite(blended), blended, failed)
         if self.prior_weight == 0:
             return blended
         if reference_log_prob is None:
@@ -194,11 +196,11 @@ class Reward:
         baseline = np.asarray(baseline, dtype=np.float64)
         if not np.isfinite(baseline).all():
             raise ValueError(f"baseline must be finite, got {baseline}")
-        valid = np.isfinite(values)
+        valid = is_finite(values)
         # a difference of finite scores may still overflow
         with np.errstate(over="ignore"):
             score = np.where(valid, np.where(valid, values, baseline) - baseline, -np.inf)
         parts = np.zeros((*score.shape, len(PARTS)))
         parts[..., 0] = score
-        parts[..., 1] = np.where(np.isfinite(score), 0.0, -1 / (len(STAGES) + 1))
+        parts[..., 1] = np.where(is_finite(score), 0.0, -1 / (len(STAGES) + 1))
         return self.blend(parts, reference_log_prob)

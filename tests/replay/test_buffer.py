@@ -146,6 +146,10 @@ def test_wrong_trajectories_are_refused():
     buffer = filled([1.0])
     with pytest.raises(ValueError, match="must be finite"):
         buffer.add(Trajectory(0, (1,), float("nan"), 0.0))
+    with pytest.raises(ValueError, match=r"finite as float32, got 2\.67e\+307"):
+        buffer.add(Trajectory(0, (1,), 2.67e307, 0.0))
+    with pytest.raises(ValueError, match=r"parts must be finite as float32"):
+        buffer.add(Trajectory(0, (1,), 0.0, 0.0, parts=(1e39,)))
     with pytest.raises(ValueError, match="task_index 4 has no prompt"):
         buffer.add(Trajectory(4, (1,), 0.0, 0.0))
     with pytest.raises(LookupError, match="empty"):

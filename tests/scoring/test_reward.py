@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ rewards = st.builds(
 @given(
     reward=rewards,
     failed=failures | broken,
-    value=st.floats(-1e300, 1e300),
+    value=st.floats(-1e37, 1e37),
     baseline=finite,
     prior=st.floats(-500, 0),
 )
@@ -48,6 +49,17 @@ def test_vectorised_equals_one_by_one(reward, values, baseline):
     together = reward.log_rewards(scores, baseline, prior)
     single = [reward.log_reward(score, baseline, each) for score, each in zip(scores, prior, strict=True)]
     assert together.tolist() == single
+
+
+@pytest.mark.parametrize("value", [1e39, -1e39, 2.67e307])
+def test_what_float32_cannot_hold_is_a_failure(value):
+    reward = Reward(prior_weight=0.0)
+    failed = reward.log_reward(Score.failed(FailureCategory.NON_FINITE, "no"), 0.0)
+    assert reward.log_reward(Score(evidence=value), 0.0) == failed
+    assert reward.from_values(np.array([value]), 0.0).tolist() == [failed]
+    assert reward.blend(np.array([[value, 0.0, 0.0, 0.0]]), np.zeros(1)).tolist() == [failed]
+    # finite before it is tempered
+    assert replace(reward, beta=1e5).log_reward(Score(evidence=1e36), 0.0) == failed
 
 
 def test_formula():

@@ -21,6 +21,7 @@ from synthstats_lightning.scoring.density.target import Marginals, leave_one_out
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
+from synthstats_lightning.scoring.marginals.normalisation import Mass, log_masses
 from synthstats_lightning.scoring.numerics import transforms
 
 Values = list[Tensor | None]
@@ -310,6 +311,22 @@ class Density:
                     values[node] = states
                 self._run(labels.steps, values)
             return ancestral.sample_response(self._compiled, values, theta.shape[0], generator)
+
+    def log_masses(self, theta: Float[Tensor, "1 dim"], generator: torch.Generator) -> list[Mass]:
+        """How much mass the density of each random node claims, given the others; see `normalisation`.
+
+        Args:
+            theta: Unconstrained parameters of one particle.
+            generator: Source of all randomness.
+        """
+        with torch.no_grad():
+            values = self._all_values(theta)
+            labels = self._compiled.labels
+            if labels is not None:
+                for node, states in labels.draw(values, len(theta), self.coupled, generator).items():
+                    values[node] = states
+                self._run(labels.steps, values)
+            return list(log_masses(self._compiled, values, generator))
 
     def response_log_prob(
         self, theta: Float[Tensor, "particles dim"], response: Float[Tensor, "particles rows"]

@@ -2,7 +2,7 @@
 
 Every function is elementwise and returns the constrained value and `log |d value / d u|`. Constrained values
 stay strictly inside their support however extreme `u` is, so that logarithms and their gradients stay
-finite; the Jacobian uses `u` itself and keeps falling.
+finite; the Jacobian uses `u` itself and keeps falling, and is -inf where it would keep rising.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ UNIT_HIGH = 1.0 - 2.0**-53
 
 
 def positive(u: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """`exp(u)`, for positive parameters (PyMC's `log` transform)."""
-    return torch.exp(u.clamp(-MAX_EXPONENT, MAX_EXPONENT)), u
+    """`exp(u)`, for positive parameters (PyMC's `log` transform); no mass where no double holds it.
+
+    Beyond that the value no longer grows, and the Jacobian would turn any heavy tail into infinite mass.
+    """
+    return torch.exp(u.clamp(-MAX_EXPONENT, MAX_EXPONENT)), torch.where(u <= MAX_EXPONENT, u, -torch.inf)
 
 
 def positive_inverse(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

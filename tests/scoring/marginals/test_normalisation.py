@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from synthstats_lightning.scoring.distributions import distribution_of
+from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
+from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.normalisation import log_mass, reciprocal_log_mass
+from tests.scoring.auditing.test_audit import graph_of
+
+F = torch.float64
+NUMBERS = [
+    ("Normal", (3.0, 0.1)),
+    ("HalfCauchy", (2.0,)),
+    ("Gamma", (0.5, 3.0)),
+    ("Beta", (0.5, 2.0)),
+    ("Uniform", (-1.0, 4.0)),
+    ("Triangular", (0.0, 0.3, 1.0)),
+    ("VonMises", (1.0, 4.0)),
+    ("Pareto", (3.0, 1.0)),
+    ("Poisson", (3.0,)),
+    ("Poisson", (2e6,)),
+    ("Binomial", (10.0, 0.3)),
+    ("Geometric", (0.1,)),
+]
+
+
+def given(values):
+    return [torch.tensor(value, dtype=F) for value in values]
+
+
+@pytest.mark.parametrize(("name", "parameters"), NUMBERS)
+def test_numbers_have_a_mass_of_one_and_an_excess_is_seen(name, parameters):
+    law, generator = DISTRIBUTIONS[name], torch.Generator().manual_seed(1)
+    assert log_mass(law, *given(parameters), generator=generator) == pytest.approx(0.0, abs=2e-3)
+
+    def kernel(offset, statistics, *rest):
+        return law.log_kernel(offset, statistics, *rest) + 0.1
+
+    forged = replace(law, log_kernel=kernel)
+    assert log_mass(forged, *given(parameters), generator=generator) == pytest.approx(0.1, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"distribution": "Hurdle", "components": ["Gamma"]},
+        {"distribution": "Censored", "components": ["Normal"], "bounds": ["lower", "upper"]},
+        {"distribution": "Truncated", "components": ["Normal"], "bounds": ["lower"]},
+        {"distribution": "Mixture", "components": ["Normal", "StudentT"]},
+    ],
+)
+def test_composites(attributes):
+    parameters = {
+        "Hurdle": (0.3, 2.0, 1.5),
+        "Censored": (-0.5, 1.0, 0.0, 1.0),
+        "Truncated": (0.7, 0.0, 1.0),
+        "Mixture": ([0.2, 0.8], 0.0, 1.0, 4.0, 5.0, 0.1),
+    }[attributes["distribution"]]
+    found = log_mass(
+        distribution_of(attributes), *given(parameters), generator=torch.Generator().manual_seed(1)
+    )
+    assert found == pytest.approx(0.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 40])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_mass_of_vectors_by_exact_draws(dimension, heavy):
+    generator = np.random.default_rng(dimension)
+    draws = generator.normal(size=(2000, dimension))
+    log_density = -0.5 * (draws**2).sum(1) - 0.5 * dimension * math.log(2 * math.pi)
+    if heavy:  # a Student t of 3 degrees of freedom in each coordinate
+        draws = generator.standard_t(3.0, size=(2000, dimension))
+        one = math.lgamma(2.0) - math.lgamma(1.5) - 0.5 * math.log(3.0 * math.pi)
+        log_density = (one - 2.0 * np.log1p(draws**2 / 3.0)).sum(1)
+    assert reciprocal_log_mass(draws, log_density) < 0.0
+    assert reciprocal_log_mass(draws, log_density + 5.0 + 0.2 * dimension) > 1.0
+
+
+def test_every_random_node_of_a_model_is_named():
+    graph = graph_of(
+        ("HalfNormal", [0.0, 1.0]),
+        ("Bernoulli", [0.5]),
+        respond={"distribution": "Normal"},
+        inputs=["v1", "v0"],
+    )
+    density = build_density(graph, {"x": np.zeros(2)}, np.array([0.1, -2.0]))
+    masses = density.log_masses(torch.zeros(1, density.dimension, dtype=F), torch.Generator().manual_seed(0))
+    assert [mass.law for mass in masses] == ["HalfNormal", "Bernoulli", "Normal"]
+    assert all(mass.excess < 2e-3 for mass in masses)
