@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from synthstats_lightning.confinement import landlock, privileges, seccomp
 from synthstats_lightning.confinement.levels import Level
 from synthstats_lightning.confinement.namespaces import enter_namespaces
+from synthstats_lightning.confinement.trees import Tree, enter_tree, make_tree
 
 LAYERS = ("no_new_privileges", "user", "capabilities", "death_signal", "not_dumpable", "landlock", "seccomp")
 """Layers of every level but `none`, in the order in which they are applied."""
@@ -28,8 +29,9 @@ class Confiner:
     Args:
         level: How strictly programs are confined, see `confinement.levels`.
         readable: Paths that level `standard` may read.
-        folder: Any folder; level `plus` mounts over it, for the confined process alone.
+        folder: Any folder; level `plus`, and a tree, mount over it for the confined process alone.
         without: Layers and argument rules left out; for the tests that show each to matter.
+        own_tree: Whether level `standard` hides every other path too, where the kernel allows it.
 
     Attributes:
         missing: Layer to why it is off, for those of the level that are.
@@ -45,6 +47,8 @@ class Confiner:
         readable: Iterable[str] = (),
         folder: str = "/",
         without: Collection[str] = (),
+        *,
+        own_tree: bool = False,
     ) -> None:
         self.level = level
         self.missing: dict[str, str] = dict.fromkeys(without, "removed by a test")
@@ -53,11 +57,15 @@ class Confiner:
         self._ruleset: int | None = None
         self._filter: seccomp.Filter | None = None
         self._namespaces = False
+        self._tree: Tree | None = None
         if level == "none":
             self.missing |= {layer: "level none" for layer in LAYERS if layer not in _ALWAYS}
             return
-        self._prepare_landlock(readable if level == "standard" else ())
+        readable = list(readable) if level == "standard" else []
+        self._prepare_landlock(readable)
         self._prepare_seccomp()
+        if own_tree and level == "standard" and "tree" not in self._without:
+            self._prepare_tree(readable)
         self._namespaces = level == "plus" and self._try("namespaces", lambda: enter_namespaces(folder))
 
     @property
@@ -65,17 +73,26 @@ class Confiner:
         """Descriptor that the confined process must still have open when `apply` is called."""
         return self._ruleset
 
-    def apply(self, user: int | None, parent: int, ruleset: int | None) -> None:
+    @property
+    def tree(self) -> Tree | None:
+        """Descriptors that it must still have open likewise; `None` where there is no tree."""
+        return self._tree
+
+    def apply(self, user: int | None, parent: int, ruleset: int | None, tree: Tree | None = None) -> None:
         """Confines this process, for good.
 
         Args:
             user: User id to become, or `None` to stay.
             parent: Process id of the parent, with which it dies.
             ruleset: Where `self.ruleset` is open now; it is closed.
+            tree: Where `self.tree` is open now, for a process that is to enter it; it is closed.
 
         Raises:
             OSError: If the kernel refuses what it granted before; the process must end then.
         """
+        if tree is not None:
+            enter_tree(tree)
+            tree.close()
         if self._on("no_new_privileges"):
             privileges.no_new_privileges()
         if self._on("capabilities"):
@@ -140,6 +157,17 @@ class Confiner:
         if not self._try("seccomp", lambda: _seccomp_holds(built)):
             raise ConfinementUnavailable(f"no seccomp: {self.missing['seccomp']}")
         self._filter = built
+
+    def _prepare_tree(self, readable: list[str]) -> None:
+        try:
+            tree = make_tree(readable, self._folder, self._ruleset)
+        except OSError as error:
+            self.missing["tree"] = error.strerror or str(error)
+            return
+        if self._try("tree", lambda: enter_tree(tree)):
+            self._tree = tree
+        else:
+            tree.close()
 
     def _try(self, layer: str, action: Callable[[], None]) -> bool:
         """Tries a layer in a process of its own and remembers why it does not work."""

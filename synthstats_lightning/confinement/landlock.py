@@ -43,7 +43,8 @@ def create_ruleset(readable: Iterable[str] = ()) -> int:
     What the kernel can deny is found by asking, not by its version.
 
     Args:
-        readable: Files and folders that may be read, with everything beneath; missing ones are left out.
+        readable: Files and folders that may be read, with everything beneath; what is missing, or not for
+            this user, is left out.
 
     Returns:
         Its descriptor (close-on-exec).
@@ -63,17 +64,31 @@ def create_ruleset(readable: Iterable[str] = ()) -> int:
     if ruleset < 0:
         raise refused
     for path in readable:
-        try:
-            folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            continue  # what is not there, or not for this user, cannot be read anyway
-        try:
-            rights = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)
-            rule = ctypes.create_string_buffer(struct.pack("<Qi", rights, folder), 12)
-            system_call(numbers["landlock_add_rule"], ruleset, _PATH_BENEATH, rule, 0)
-        finally:
-            os.close(folder)
+        if os.access(path, os.R_OK):
+            _add_rule(ruleset, path, _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0))
     return ruleset
+
+
+def allow_listing(ruleset: int, folder: str) -> None:
+    """Adds the right to list a folder and those beneath it, without reading their files.
+
+    Args:
+        ruleset: A descriptor that `create_ruleset` returned.
+        folder: Path of the folder, as this process sees it.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _add_rule(ruleset, folder, _READ_DIR)
+
+
+def _add_rule(ruleset: int, path: str, rights: int) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rule = ctypes.create_string_buffer(struct.pack("<Qi", rights, place), 12)
+        system_call(_numbers()["landlock_add_rule"], ruleset, _PATH_BENEATH, rule, 0)
+    finally:
+        os.close(place)
 
 
 def restrict(ruleset: int) -> None:

@@ -6,7 +6,8 @@ from typing import Literal, get_args
 
 Level = Literal["strict", "standard", "plus", "none"]
 """`"strict"`: no system call that takes a path, and Landlock where the kernel has it; holds in containers and
-on old kernels. `"standard"`: the interpreter's files may be read, under Landlock, for lazy imports.
+on old kernels. `"standard"`: the files of the interpreter and its libraries may be read, under Landlock, for
+lazy imports; where the kernel allows mount namespaces, nothing else can be seen to exist.
 `"plus"`: strict, in user, network, IPC, UTS and mount namespaces of its own where the kernel allows them.
 `"none"`: resource limits only."""
 

@@ -118,6 +118,7 @@ pivot_root 155 41
 mount 165 40
 umount2 166 39
 unshare 272 97
+setns 308 268
 capset 126 91
 """
 

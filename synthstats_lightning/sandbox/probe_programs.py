@@ -1,11 +1,16 @@
 """What a hostile program would try first, as small functions that succeed only where confinement fails.
 
 The source below runs as a program in the sandbox. Each function is one probe: it ends normally if the attempt
-succeeded and raises if it was refused. Its first line says what it attempts. `TARGET` (a process id) and
-`CANARY` (the path of a file) are put in front.
+succeeded and raises if it was refused. Its first line says what it attempts. `TARGET` (a process id),
+`CANARY` (the path of a file) and `DATA` (that of a bundled data set) are put in front.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parents[1] / "tasks" / "data" / "dugongs.csv"
+"""A file of this package's that holds a response."""
 
 LIBRARY = """\
 import ctypes, os, platform, resource, signal, socket
@@ -18,6 +23,14 @@ def system_call(x86, arm, *arguments):
         raise OSError(ctypes.get_errno(), "refused")
 def open_socket(family, kind=1, protocol=0):
     system_call(41, 198, family, kind, protocol)
+def answer(action, path):
+    try:
+        action(path)
+    except OSError as error:
+        return error.errno
+def tell_apart(path, absent):
+    if all(answer(action, path) == answer(action, absent) for action in (os.stat, open, os.readlink)):
+        raise OSError
 """
 
 _EXEC = """\
@@ -39,6 +52,9 @@ system_call(241, 181, NAME.encode())
 
 PROBES: dict[str, tuple[str, str]] = {
     "read": ("read a file of the user", "open(CANARY).read()"),
+    "data": ("read the package's own data", "open(DATA).read()"),
+    "existence": ("see whether a file of the user exists", "tell_apart(CANARY, CANARY + NAME)"),
+    "processes": ("see whether the trainer runs, in /proc", "tell_apart(f'/proc/{TARGET}', '/proc/0')"),
     "write": ("overwrite a file of the user", "open(CANARY, 'r+').write('x')"),
     "chmod": ("change the mode of a file", "os.chmod(CANARY, 0o777)"),
     "times": ("change the times of a file", "os.utime(CANARY, (0, 0))"),
@@ -82,6 +98,9 @@ PROBES: dict[str, tuple[str, str]] = {
 }
 """Name to what is attempted and how: a statement that raises where it is refused."""
 
+UNSEEN = frozenset({"existence", "processes"})
+"""Probes that level `standard` refuses only in a tree of its own: without one the kernel says what exists."""
+
 DEADLY: dict[str, tuple[str, str]] = {
     "int 0x80": (
         "use the 32-bit system call interface",
@@ -119,7 +138,11 @@ def program(names: list[str], target: int, canary: str, mark: str) -> str:
         canary: Path of a file that they aim at.
         mark: Printed in front of each name; a line of its own says that all were tried.
     """
-    lines = [LIBRARY, HELPERS, f"TARGET, CANARY, NAME = {target!r}, {canary!r}, {mark!r}"]
+    lines = [
+        LIBRARY,
+        HELPERS,
+        f"TARGET, CANARY, NAME, DATA = {target!r}, {canary!r}, {mark!r}, {str(DATA)!r}",
+    ]
     known = PROBES | DEADLY
     for name in names:
         body = "\n".join("    " + line for line in known[name][1].splitlines())

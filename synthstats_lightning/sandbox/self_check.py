@@ -14,7 +14,7 @@ from pathlib import Path
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.client import Sandbox
-from synthstats_lightning.sandbox.probe_programs import DEADLY, PROBES, program
+from synthstats_lightning.sandbox.probe_programs import DEADLY, PROBES, UNSEEN, program
 from synthstats_lightning.sandbox.process import SandboxError
 
 
@@ -36,7 +36,17 @@ class SelfCheck:
 
     @property
     def succeeded(self) -> list[str]:
-        """Probes that succeeded; none should."""
+        """Probes that succeeded though the level promises that they do not; none should."""
+        return [name for name in self._successes if name not in self.remaining]
+
+    @property
+    def remaining(self) -> list[str]:
+        """Probes that succeeded because this machine lacks what level `standard` needs to refuse them."""
+        known = UNSEEN if self.level == "standard" and "tree" in self.missing else frozenset()
+        return [name for name in self._successes if name in known]
+
+    @property
+    def _successes(self) -> list[str]:
         return [name for name, (_, success) in self.outcomes.items() if success]
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import sysconfig
+import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import synthstats_lightning
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits, UnconfinedWarning, client
-from synthstats_lightning.sandbox.probe_programs import DEADLY, PROBES
+from synthstats_lightning.sandbox.probe_programs import DATA, DEADLY, PROBES
 from synthstats_lightning.sandbox.self_check import require_confinement, self_check
 from synthstats_lightning.scoring.process.client import ScoringClient
 from tests.sandbox.conftest import COVARIATES, LINEAR, SCHEMA
 from tests.sandbox.observe import gone
+
+UNREADABLE = r"PermissionError|FileNotFoundError"
 
 
 def test_self_check(sandbox: Sandbox) -> None:
@@ -116,10 +123,95 @@ def test_other_levels_build_the_same_graph(level: str, sandbox: Sandbox) -> None
     with Sandbox(level=level) as other:
         assert other.build(LINEAR, SCHEMA, COVARIATES) == sandbox.build(LINEAR, SCHEMA, COVARIATES)
         assert other.level == level
-        with pytest.raises(ProgramFailure, match="PermissionError"):
+        with pytest.raises(ProgramFailure, match=UNREADABLE):
             other.execute("open('/etc/passwd')")
-        if level == "standard" and _others_may_read(os.__file__):
-            assert other.execute("import wave, this as _; print(wave.__name__)").endswith("wave\n")
+
+
+def _own_standard(without: list[str]) -> Iterator[Sandbox]:
+    with Sandbox(SandboxLimits(wall_seconds=1.0), level="standard", without=without) as own:
+        yield own.start()
+
+
+@pytest.fixture(scope="module")
+def standard() -> Iterator[Sandbox]:
+    """Level `standard` as this machine has it."""
+    yield from _own_standard([])
+
+
+@pytest.fixture(scope="module")
+def treeless() -> Iterator[Sandbox]:
+    """The same as on a machine that allows no mount namespaces."""
+    yield from _own_standard(["tree"])
+
+
+@pytest.fixture(params=["standard", pytest.param("treeless", marks=pytest.mark.slow)])
+def reading(request: pytest.FixtureRequest) -> Sandbox:
+    """Either."""
+    found: Sandbox = request.getfixturevalue(request.param)
+    return found
+
+
+def test_standard_still_imports(reading: Sandbox) -> None:
+    if "tree" in reading.missing and not _others_may_read(os.__file__):
+        pytest.skip("programs' user may not read the interpreter")
+    source = "import wave, sched, scipy.signal, this as _; print(wave.__name__, scipy.signal.__name__)"
+    assert reading.execute(source).endswith("wave scipy.signal\n")
+
+
+def test_standard_passes_its_self_check(reading: Sandbox) -> None:
+    check = self_check(reading)
+    assert check.succeeded == []
+    assert set(check.remaining) <= ({"existence", "processes"} if "tree" in check.missing else set())
+    require_confinement(reading)
+
+
+def test_without_a_tree_what_exists_can_be_seen(treeless: Sandbox) -> None:
+    assert self_check(treeless).remaining == ["existence", "processes"]
+
+
+def _folders_beside_libraries() -> list[str]:
+    """Where a user's data may lie so that a rule for a library's folder would cover them, too."""
+    package = Path(synthstats_lightning.__file__).parent
+    folders = [*map(sysconfig.get_path, ("stdlib", "purelib")), sys.prefix, sys.base_prefix, "/usr/lib"]
+    return sorted({*folders, str(package), str(package.parent), tempfile.gettempdir()})
+
+
+@pytest.mark.parametrize("folder", _folders_beside_libraries())
+def test_data_beside_libraries_are_out_of_reach(folder: str, reading: Sandbox) -> None:
+    if not os.access(folder, os.W_OK):
+        pytest.skip("not a place for this user's data")
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        os.chmod(own, 0o755)
+        path = Path(own) / "data.csv"
+        path.write_text("length\n348.0\n")
+        path.chmod(0o644)
+        with pytest.raises(ProgramFailure, match=UNREADABLE):
+            reading.execute(f"print(open({str(path)!r}).read())")
+
+
+HOSTILE = {
+    "bundled data": "import pandas as pd; print(pd.read_csv(DATA))",
+    "bundled data, from C": "print(np.loadtxt(DATA, delimiter=',', skiprows=1))",
+    "by the resources of the package": (
+        "from importlib.resources import files\n"
+        "print(files('synthstats_lightning.tasks').joinpath('data/dugongs.csv').read_text())"
+    ),
+    "by its loader": "import synthstats_lightning as s; print(s.__loader__.get_data(DATA))",
+    "list of processes": "import os; print([int(name) for name in os.listdir('/proc') if name.isdigit()][0])",
+    "the worker's memory": "import os; open(f'/proc/{os.getppid()}/mem', 'rb').seek(0)",
+    "own maps": "print(open('/proc/self/maps').read())",
+    "mounts": "print(open('/proc/self/mountinfo').read())",
+    "upwards": "import os; print(open('../' * 40 + 'etc/passwd').read())",
+    "write": "open('/new', 'w')",
+    "write to a library": "import os; os.open(np.__file__, os.O_WRONLY)",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_readers_at_standard(name: str, reading: Sandbox) -> None:
+    with pytest.raises(ProgramFailure, match=rf"{UNREADABLE}|No module|IndexError") as caught:
+        reading.execute(f"DATA = {str(DATA)!r}\n{HOSTILE[name]}")
+    assert caught.value.category is FailureCategory.RAISED
 
 
 @pytest.mark.parametrize(

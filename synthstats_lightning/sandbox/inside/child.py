@@ -16,13 +16,14 @@ from typing import NoReturn
 
 from synthstats_lightning.confinement import Confiner
 from synthstats_lightning.confinement.privileges import set_dumpable
+from synthstats_lightning.confinement.trees import Tree
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.protocol import Job
 
 RESULT = 3
 """Descriptor of the result pipe; 1 and 2 are the log pipe, 0 is empty, and no other is open."""
-_RULESET = 4
-"""Descriptor of the Landlock ruleset, closed before the program starts."""
+_NEEDED = 4
+"""First descriptor of what confinement needs, closed before the program starts."""
 
 confinement_seconds = 0.0
 """What confining this process took; for benchmarks, whose programs read it."""
@@ -60,8 +61,7 @@ def become_program(job: Job, confinement: Confinement, result: int, log: int) ->
     """
     status = 1
     try:
-        ruleset = _take_descriptors(result, log, confinement.confiner)
-        _confine(confinement, ruleset)
+        _confine(confinement, *_take_descriptors(result, log, confinement.confiner))
         from synthstats_lightning.sandbox.inside import program
 
         document = program.run(job, confinement.limits.output_bytes)
@@ -75,26 +75,29 @@ def become_program(job: Job, confinement: Confinement, result: int, log: int) ->
         os._exit(status)
 
 
-def _take_descriptors(result: int, log: int, confiner: Confiner) -> int | None:
-    ruleset = confiner.ruleset
+def _take_descriptors(result: int, log: int, confiner: Confiner) -> tuple[int | None, Tree | None]:
+    """Leaves only the log, the result pipe and what confinement needs: ruleset and tree."""
+    needed = {"ruleset": confiner.ruleset, **(confiner.tree._asdict() if confiner.tree else {})}
     kept_result, kept_log = os.dup(result), os.dup(log)
-    kept_ruleset = None if ruleset is None else os.dup(ruleset)
+    kept = {name: os.dup(found) for name, found in needed.items() if found is not None}
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(kept_log, 1)
     os.dup2(kept_log, 2)
     os.dup2(kept_result, RESULT, inheritable=False)
-    if kept_ruleset is not None:
-        os.dup2(kept_ruleset, _RULESET, inheritable=False)
+    places = dict(zip(kept, range(_NEEDED, 64), strict=False))
+    for name, place in places.items():
+        os.dup2(kept[name], place, inheritable=False)
     if not confiner.leaves_out("descriptors"):
-        os.closerange(RESULT + 1 if kept_ruleset is None else _RULESET + 1, os.sysconf("SC_OPEN_MAX"))
+        os.closerange(_NEEDED + len(places), os.sysconf("SC_OPEN_MAX"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # what a program prints before it is killed, and in order with its errors
         sys.stdout.reconfigure(line_buffering=True)
-    return None if kept_ruleset is None else _RULESET
+    tree = Tree(places["mount"], places.get("user")) if confiner.tree else None
+    return places.get("ruleset"), tree
 
 
-def _confine(confinement: Confinement, ruleset: int | None) -> None:
+def _confine(confinement: Confinement, ruleset: int | None, tree: Tree | None) -> None:
     global confinement_seconds
     started = time.perf_counter()
     os.setsid()
@@ -103,7 +106,7 @@ def _confine(confinement: Confinement, ruleset: int | None) -> None:
     _tell_scheduler()
     os.environ.clear()
     tempfile.tempdir = os.curdir
-    confinement.confiner.apply(confinement.user, confinement.parent, ruleset)
+    confinement.confiner.apply(confinement.user, confinement.parent, ruleset, tree)
     confinement_seconds = time.perf_counter() - started
 
 

@@ -17,10 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from synthstats_lightning.confinement import Confiner, check_level
-from synthstats_lightning.confinement.landlock import interpreter_paths
 from synthstats_lightning.confinement.privileges import adopt_orphans, set_dumpable
 from synthstats_lightning.runtime.frames import ConnectionLost, read_frame, take_pipes, write_frame
 from synthstats_lightning.runtime.priorities import lower_priority
+from synthstats_lightning.sandbox.inside.libraries import library_paths
 from synthstats_lightning.sandbox.inside.supervise import Supervisor, TrainerGone
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.protocol import MAX_REQUEST, Job
@@ -46,9 +46,6 @@ PRELOADED = (  # noqa: SIM905
     " scipy.special scipy.optimize scipy.linalg scipy.interpolate scipy.spatial.distance matplotlib"
     " matplotlib.pyplot pytensor pytensor.tensor pytensor.tensor.special pymc pymc.math arviz"
 ).split()
-
-_PACKAGES = ("synthstats_lightning", *(name for name in PRELOADED if "." not in name))
-"""Packages whose files level `standard` lets a program read."""
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _TRIALS = 3
@@ -88,9 +85,10 @@ def serve() -> None:
         information = _warm_up()
         confiner = Confiner(
             check_level(settings["level"]),
-            interpreter_paths(_PACKAGES),
+            library_paths() if settings["level"] == "standard" else (),
             str(folder),
             without=settings["without"],
+            own_tree=True,
         )
         _harden()
         information |= {"level": confiner.level, "missing": confiner.missing}
