@@ -171,25 +171,37 @@ class ScoringService:
         self.tasks: dict[str, TaskMessage] = {}
         self._latest: ReceivedGraph | None = None
 
+    def reply(self, request: bytes) -> bytes:
+        """The frame that answers a frame: what can be read, computed and written, or why it cannot be."""
+        try:
+            return pack(self.answer(unpack(request)))
+        except BaseException as error:
+            return pack(self._failed(error))
+
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The value of one request, or why it has none: whatever a graph brings about ends no process."""
+        try:
+            return {"value": self._value(request)}
+        except ProgramFailure as failure:
+            return {"failure": failure.category, "message": failure.message}
+        except BaseException as error:
+            return self._failed(error)
+
+    def _failed(self, error: BaseException) -> dict[str, Any]:
+        # half of what a failed operation left must not meet the next one
+        self._latest = None
+        scarce = isinstance(error, MemoryError) or "memory" in str(error)
+        message = "the scorer ran out of memory" if scarce else f"the scorer failed: {_one_line(error)}"
+        return {"failure": FailureCategory.SCORER_LIMIT, "message": message}
+
+    def _value(self, request: dict[str, Any]) -> Any:
         if request["kind"] == "task":
             told = TaskMessage.from_json(request["task"])
             self.tasks[told.fingerprint] = told
-            return {"value": None}
+            return None
         operation, task = self.operations[request["kind"]], self.tasks[request["fingerprint"]]
-        category = FailureCategory.SCORER_LIMIT
-        try:
-            received = self._receive(request["graph"], task)
-            return {"value": operation(received, task, self.settings, **request["details"])}
-        except ProgramFailure as failure:
-            category, message = failure.category, failure.message
-        except Exception as error:
-            # half of what a failed operation left must not meet the next one
-            self._latest = None
-            scarce = isinstance(error, MemoryError) or "memory" in str(error)
-            message = "the scorer ran out of memory" if scarce else f"the scorer failed: {_one_line(error)}"
-        return {"failure": category, "message": message}
+        received = self._receive(request["graph"], task)
+        return operation(received, task, self.settings, **request["details"])
 
     def _score(self, received: ReceivedGraph, task: TaskMessage, settings: EngineSettings) -> dict[str, Any]:
         """A score as `Score.to_dict` has it; equal models are scored once, whatever their spelling."""
@@ -218,7 +230,7 @@ class ScoringService:
         return self._latest
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:_MESSAGE]
 
 
@@ -261,7 +273,7 @@ def serve() -> None:
     write_frame(replies, pack({"engine": asdict(service.settings)}))
     try:
         while True:
-            write_frame(replies, pack(service.answer(unpack(read_frame(requests, MAX_REQUEST)))))
+            write_frame(replies, service.reply(read_frame(requests, MAX_REQUEST)))
     except ConnectionLost:
         return
 

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 
 from synthstats_lightning.pool.program_worker import task_message
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.runtime.child_process import StartError
+from synthstats_lightning.runtime.child_process import ChildProcess, StartError
 from synthstats_lightning.scoring.process import client as client_module
 from synthstats_lightning.scoring.process.client import ScoringClient
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -91,14 +91,88 @@ def test_who_waits_for_a_client_that_closes_gets_a_failure(client: ScoringClient
 def test_a_process_that_stops_answering_is_ended(
     client: ScoringClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client.settings = EngineSettings(time_limit=0.01)
-    monkeypatch.setattr(client_module, "SLACK_SECONDS", 0.2)
-    pid = client.start().pid
-    os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(ProgramFailure, match="the scorer was ended after") as failure:
+    monkeypatch.setattr(client_module, "SILENT_SECONDS", 0.3)
+    first = client.start().pid
+    os.kill(first, signal.SIGSTOP)
+    with pytest.raises(ProgramFailure) as refused:
         client.ask("score", "{}", MESSAGE)
-    assert failure.value.category is FailureCategory.SCORER_LIMIT
+    assert refused.value.category is FailureCategory.BAD_GRAPH, "another process has answered"
+    assert (client.pid != first, client.restarts) == (True, 1)
+    start = client.start
+
+    def stopped() -> ChildProcess:
+        child = start()
+        os.kill(child.pid, signal.SIGSTOP)
+        return child
+
+    monkeypatch.setattr(client, "start", stopped)
+    with pytest.raises(ProgramFailure, match="stopped answering twice") as failure:
+        client.ask("score", "{}", MESSAGE)
+    assert failure.value.category is FailureCategory.TIMEOUT
+    assert (client.pid, client.restarts) == (None, 3)
+
+
+BUSY = """
+import synthstats_lightning.programs as programs
+def compute(*given):
+    {code}
+programs.parse_graph = compute
+"""
+
+
+@pytest.fixture
+def with_engine(
+    client: ScoringClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[str], ScoringClient]:
+    """The client, with a statement in place of what its process does with a graph."""
+
+    def replaced(code: str) -> ScoringClient:
+        (tmp_path / "sitecustomize.py").write_text(BUSY.format(code=code))
+        path = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[3])])
+        environment = client_module.scorer_environment() | {"PYTHONPATH": path}
+        monkeypatch.setattr(client_module, "scorer_environment", lambda: environment)
+        return client
+
+    return replaced
+
+
+def test_a_process_that_computes_for_ever_is_ended(
+    with_engine: Callable[[str], ScoringClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "SLACK_SECONDS", 0.2)
+    client = with_engine("while True: pass")
+    client.settings = EngineSettings(time_limit=0.01)
+    with pytest.raises(ProgramFailure, match="ended after 0 seconds of processor time") as failure:
+        client.ask("score", "{}", MESSAGE)
+    assert failure.value.category is FailureCategory.CPU
     assert (client.pid, client.restarts) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "raise RuntimeError('shapes [3] and\\n[4]')",
+            r"the scorer failed: RuntimeError: shapes \[3\] and \[4\]",
+        ),
+        ("raise SystemExit(3)", "the scorer failed: SystemExit: 3"),
+        ("raise BaseException('from C')", "the scorer failed: BaseException: from C"),
+        ("[][1]", "the scorer failed: IndexError"),
+        ("compute()", "the scorer failed: RecursionError"),
+    ],
+)
+@pytest.mark.slow
+def test_whatever_is_raised_is_the_failure_of_the_request(
+    with_engine: Callable[[str], ScoringClient], code: str, said: str
+) -> None:
+    client = with_engine(code)
+    pids = set()
+    for _ in range(2):
+        with pytest.raises(ProgramFailure, match=said) as failure:
+            client.ask("score", "{}", MESSAGE)
+        assert failure.value.category is FailureCategory.SCORER_LIMIT
+        pids.add(client.pid)
+    assert (len(pids), client.restarts) == (1, 0)
 
 
 def test_what_a_process_says_before_it_dies_twice_is_in_the_failure(

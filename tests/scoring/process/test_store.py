@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import TRANSIENT, FailureCategory
 from synthstats_lightning.scoring.process.store import ScoreKey, ScoreStore
 from synthstats_lightning.scoring.score import Diagnostics, Score
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -58,10 +58,13 @@ def test_failures_of_the_program_are_kept_and_those_of_the_machine_are_not(tmp_p
     store = ScoreStore(tmp_path / "scores.sqlite")
     store.put(key("a"), Score.failed(FailureCategory.NON_FINITE, "nan"))
     store.put(key("b"), Score.failed(FailureCategory.SCORER_LIMIT, "time"))
-    store.put(key("c"), Score.failed(FailureCategory.KILLED, "died"))
+    for category in TRANSIENT:
+        store.put(key("c"), Score.failed(category, "the machine"))
     assert store.get(key("a")).failure is FailureCategory.NON_FINITE
     assert store.get(key("b")) is None
     assert store.get(key("c")) is None
+    store.put(key("c"), SCORE)
+    assert store.get(key("c")) == SCORE
     store.close()
 
 
