@@ -23,8 +23,8 @@ class Tree(NamedTuple):
     """Descriptors of the namespaces that hold a tree.
 
     Attributes:
-        mount: Of the mount namespace.
-        user: Of the user namespace that owns it; `None` where root made it in its own.
+        mount: That of the mount namespace.
+        user: That of the user namespace that owns it; `None` where root made it in its own.
     """
 
     mount: int
@@ -88,7 +88,7 @@ def enter_tree(tree: Tree) -> None:
     capability inside it, and should drop them.
 
     Args:
-        tree: From `make_tree`.
+        tree: What `make_tree` returned.
 
     Raises:
         OSError: If the kernel refuses.

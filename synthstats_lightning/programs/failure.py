@@ -19,7 +19,7 @@ class FailureCategory(StrEnum):
     RAISED = "raised"
     """Running the source, or building its model, raised an exception."""
     TIMEOUT = "timeout"
-    """Wall-clock deadline passed; the whole process group was killed."""
+    """It slept or was stopped for too long, twice; the whole process group was killed."""
     MEMORY = "memory"
     """Address-space limit reached."""
     CPU = "cpu"
@@ -41,7 +41,7 @@ class FailureCategory(StrEnum):
     response above the best likelihood, or a density claims more mass than 1."""
 
 
-TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT})
+TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT, FailureCategory.CPU})
 """Failures that say something of the machine at that moment: the same program may have a score next time."""
 
 

@@ -15,7 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed, read_frame, write_frame
+from synthstats_lightning.runtime.frames import (
+    ConnectionLost,
+    Deadline,
+    DeadlinePassed,
+    Watch,
+    read_frame,
+    write_frame,
+)
+from synthstats_lightning.runtime.process_clock import Patience
 
 MAX_GREETING = 1 << 16
 """Bytes of what a child says once it is ready."""
@@ -98,38 +106,39 @@ class ChildProcess:
         poll.register(self._output, select.POLLIN)
         return bool(poll.poll(0))
 
-    def send(self, request: Any, timeout: float) -> None:
+    def send(self, request: Any, timeout: float | Watch) -> None:
         """Sends a request.
 
         Args:
             request: Bytes, or what JSON takes.
-            timeout: Seconds that the child may take to read it.
+            timeout: Seconds that the child may take to read it, or what decides that.
 
         Raises:
             ConnectionLost: If the child died.
             DeadlinePassed: If it did not read in time.
         """
         payload = request if isinstance(request, bytes) else json.dumps(request).encode()
-        write_frame(self._input, payload, time.monotonic() + timeout)
+        write_frame(self._input, payload, _deadline(timeout))
 
-    def receive(self, limit: int, timeout: float) -> bytes:
+    def receive(self, limit: int, timeout: float | Watch) -> bytes:
         """Waits for a frame of a reply.
 
         Args:
             limit: Its largest size in bytes.
-            timeout: Seconds from now.
+            timeout: Seconds from now, or what decides how long to wait.
 
         Raises:
             ConnectionLost: If the child died, or sent more than `limit`.
             DeadlinePassed: If nothing came in time.
         """
-        return read_frame(self._output, limit, time.monotonic() + timeout)
+        return read_frame(self._output, limit, _deadline(timeout))
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until the child says that it takes requests, and kills it if it does not.
 
         Args:
-            timeout: Seconds from now.
+            timeout: Seconds of processor time that it may take, and of silence on end; other people's load
+                only makes it later.
 
         Raises:
             StartError: If it died or did not become ready.
@@ -137,7 +146,8 @@ class ChildProcess:
         if self.greeting is not None:
             return
         try:
-            self.greeting = json.loads(self.receive(MAX_GREETING, timeout))
+            patience = Patience(self.pid, silence=timeout, computing=timeout)
+            self.greeting = json.loads(self.receive(MAX_GREETING, patience))
         except (ConnectionLost, DeadlinePassed) as error:
             died = isinstance(error, ConnectionLost)
             reason = "died" if died else f"was not ready after {timeout:g} s"
@@ -178,3 +188,7 @@ class ChildProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout)
         self.kill()
+
+
+def _deadline(timeout: float | Watch) -> Deadline:
+    return time.monotonic() + timeout if isinstance(timeout, int | float) else timeout

@@ -8,7 +8,7 @@ import os
 import select
 import struct
 import time
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,25 @@ class ConnectionLost(Exception):
 
 class DeadlinePassed(Exception):
     """The other side did not answer, or did not read, in time."""
+
+
+@runtime_checkable
+class Watch(Protocol):
+    """Whoever decides how long to wait by what the other side does meanwhile."""
+
+    def check(self) -> None:
+        """Called a few times a second while nothing comes.
+
+        Raises:
+            DeadlinePassed: If it is no use to wait on.
+        """
+        ...
+
+
+Deadline = float | Watch
+"""`time.monotonic()` by which something must have happened, or a watch on the other side."""
+_LOOKS = 0.2
+"""Seconds between two looks of a watch."""
 
 
 def pack(document: Any) -> bytes:
@@ -78,13 +97,13 @@ def take_pipes() -> tuple[int, int]:
     return requests, replies
 
 
-def write_frame(descriptor: int, payload: bytes, deadline: float | None = None) -> None:
+def write_frame(descriptor: int, payload: bytes, deadline: Deadline | None = None) -> None:
     """Sends one frame.
 
     Args:
         descriptor: A pipe; with a deadline it must be non-blocking.
         payload: What the frame holds.
-        deadline: `time.monotonic()` by which the other side must have taken it.
+        deadline: When the other side must have taken it.
 
     Raises:
         ConnectionLost: If nobody reads any more.
@@ -102,13 +121,13 @@ def write_frame(descriptor: int, payload: bytes, deadline: float | None = None) 
             raise ConnectionLost(str(error)) from None
 
 
-def read_frame(descriptor: int, limit: int, deadline: float | None = None) -> bytes:
+def read_frame(descriptor: int, limit: int, deadline: Deadline | None = None) -> bytes:
     """Receives one frame.
 
     Args:
         descriptor: The pipe that is read.
         limit: Bytes of the largest content allowed.
-        deadline: `time.monotonic()` by which it must have come.
+        deadline: When it must have come.
 
     Raises:
         ConnectionLost: If the other side closed the pipe or announced more than `limit`.
@@ -120,7 +139,7 @@ def read_frame(descriptor: int, limit: int, deadline: float | None = None) -> by
     return _read_exactly(descriptor, length, deadline)
 
 
-def _read_exactly(descriptor: int, length: int, deadline: float | None) -> bytes:
+def _read_exactly(descriptor: int, length: int, deadline: Deadline | None) -> bytes:
     parts: list[bytes] = []
     while length:
         if deadline is not None:
@@ -138,9 +157,13 @@ def _read_exactly(descriptor: int, length: int, deadline: float | None) -> bytes
     return b"".join(parts)
 
 
-def _wait(descriptor: int, event: int, deadline: float) -> None:
+def _wait(descriptor: int, event: int, deadline: Deadline) -> None:
     poll = select.poll()
     poll.register(descriptor, event)
-    remaining = deadline - time.monotonic()
-    if remaining <= 0 or not poll.poll(remaining * 1000):
-        raise DeadlinePassed
+    if isinstance(deadline, int | float):
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not poll.poll(remaining * 1000):
+            raise DeadlinePassed
+        return
+    while not poll.poll(_LOOKS * 1000):
+        deadline.check()

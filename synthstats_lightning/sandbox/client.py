@@ -18,7 +18,7 @@ from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed
 from synthstats_lightning.sandbox.limits import SandboxLimits
-from synthstats_lightning.sandbox.outcome import fail, interpret
+from synthstats_lightning.sandbox.outcome import fail, interpret, worth_another_try
 from synthstats_lightning.sandbox.process import SandboxError, WorkerProcess
 from synthstats_lightning.sandbox.protocol import Job
 
@@ -223,13 +223,16 @@ class Sandbox:
                         fail(FailureCategory.KILLED, "the worker died twice while the program ran")
                 except DeadlinePassed:
                     self._replace()
-                    fail(FailureCategory.TIMEOUT, "the worker did not answer and was replaced")
+                    if attempt == 2:
+                        fail(FailureCategory.TIMEOUT, "the worker hung twice and was replaced")
                 except BaseException:
                     # interrupted in the middle of an exchange: what the worker sends next would be the old
                     # reply
                     self._discard()
                     raise
                 else:
+                    if attempt == 1 and worth_another_try(outcome, self.limits):
+                        continue
                     return interpret(outcome, document, self.limits), log
         raise SandboxError("no attempt was made")
 

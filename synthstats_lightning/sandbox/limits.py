@@ -17,7 +17,9 @@ class SandboxLimits:
         address_space: Bytes of address space that the program may map beyond what the warm worker maps
             already.
         cpu_seconds: Seconds of CPU time, whole ones as the kernel counts them.
-        wall_seconds: Seconds from the start of the program until everything it started is killed.
+        wall_seconds: Seconds that it may neither compute nor wait for a processor, so sleep or be stopped. It
+            is run once more before that is believed; everything it started is killed each time. With
+            `processes`, waiting counts too.
         file_size: Bytes of the largest file that it may write.
         processes: Processes and threads that it may start beside its own. The kernel counts them over all
             processes of the same user, so that for an unprivileged user only 0 is exact; programs need
@@ -33,7 +35,7 @@ class SandboxLimits:
 
     address_space: int = 1024 * MIB
     cpu_seconds: int = 5
-    wall_seconds: float = 15.0
+    wall_seconds: float = 2.5
     file_size: int = 1 * MIB
     processes: int = 0
     open_files: int = 64

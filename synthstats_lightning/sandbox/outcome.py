@@ -31,7 +31,7 @@ class Outcome:
 
     Attributes:
         exit_code: Exit status, or minus the signal's number.
-        timed_out: Whether the worker killed it at the wall-clock deadline.
+        timed_out: Whether the worker killed it because it slept or was stopped for too long.
         result_overflow: Whether the worker killed it for a result over the limit.
         log_overflow: Whether the worker killed it for printing more than the limit.
         cpu_seconds: CPU time of the process, in seconds.
@@ -55,6 +55,17 @@ class Outcome:
         return cls(**json.loads(document))
 
 
+def worth_another_try(outcome: Outcome, limits: SandboxLimits) -> bool:
+    """Whether the machine may be to blame: the program was asleep or stopped, or killed from outside.
+
+    Args:
+        outcome: How the process ended.
+        limits: The limits it ran under.
+    """
+    killed = outcome.exit_code == -signal.SIGKILL and outcome.cpu_seconds < limits.cpu_seconds
+    return outcome.timed_out or (killed and not outcome.result_overflow and not outcome.log_overflow)
+
+
 def interpret(outcome: Outcome, document: bytes, limits: SandboxLimits) -> str:
     """The text of the result document, if the program ended well.
 
@@ -70,7 +81,8 @@ def interpret(outcome: Outcome, document: bytes, limits: SandboxLimits) -> str:
         ProgramFailure: With the category that fits.
     """
     if outcome.timed_out:
-        fail(FailureCategory.TIMEOUT, f"not finished after {limits.wall_seconds:g} s")
+        message = f"not finished after {limits.wall_seconds:g} s without computing, twice"
+        fail(FailureCategory.TIMEOUT, message)
     if outcome.result_overflow:
         fail(FailureCategory.OUTPUT, f"a result of more than {limits.output_bytes} bytes")
     if outcome.log_overflow:

@@ -12,6 +12,7 @@ from pathlib import Path
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.runtime.child_process import ChildProcess, StartError
 from synthstats_lightning.runtime.frames import ConnectionLost
+from synthstats_lightning.runtime.process_clock import Patience
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome
@@ -25,6 +26,7 @@ PYTENSOR_FLAGS = (
 )
 """No compiler, no generated files, and the mode that is fastest without one."""
 _GRACE = 10.0
+"""Seconds on end in which a worker may show no sign of life; while a program runs it looks after it."""
 _MAX_OUTCOME = 1 << 16
 
 
@@ -96,13 +98,13 @@ class WorkerProcess(ChildProcess):
 
         Raises:
             ConnectionLost: If the worker died.
-            DeadlinePassed: If the worker did not answer within the program's deadline and some grace.
+            DeadlinePassed: If the worker hangs or is stopped.
         """
-        timeout = self.limits.wall_seconds + _GRACE
-        self.send(request, timeout)
-        outcome = Outcome.decode(self.receive(_MAX_OUTCOME, timeout))
-        document = self.receive(self.limits.output_bytes, _GRACE)
-        log = self.receive(self.limits.log_bytes, _GRACE)
+        patience = Patience(self.pid, silence=_GRACE)
+        self.send(request, patience)
+        outcome = Outcome.decode(self.receive(_MAX_OUTCOME, patience))
+        document = self.receive(self.limits.output_bytes, patience)
+        log = self.receive(self.limits.log_bytes, patience)
         return outcome, document, log
 
     def last_words(self) -> str:

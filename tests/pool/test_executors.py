@@ -26,6 +26,7 @@ from synthstats_lightning.pool.program_worker import ProgramWorker
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -113,6 +114,22 @@ def test_a_lost_worker_is_a_failure_of_this_once_and_a_lost_cluster_an_error():
         pool.score("y", TASK)
     assert pool.score("y", TASK).evidence == 3.0
     pool.close()
+
+
+@pytest.mark.parametrize("category", ["timeout", "killed", "cpu"])
+def test_a_failure_that_load_may_have_caused_is_never_remembered(category):
+    failed, scored = Score.failed(FailureCategory(category), "that time"), Score(evidence=1.0)
+    pool = ProgramScorer(executor=Scripted(*(Answer(each, 0) for each in (failed, failed, scored))))
+    assert pool.score("x", TASK).failure == category
+    assert pool.score("x", TASK).failure == category
+    assert pool.score("x", TASK) == scored
+    assert pool.score("x", TASK) == scored, "and that is"
+    pool.close()
+    known = ProgramRecord("level", "x", failed, -9.0, -1.0, -2.0)
+    records = ProgramRecords([known])
+    records.add(replace(known, score=scored, log_reward=0.5))
+    records.add(replace(known, score=failed))
+    assert (records.get("level", "x").score, records.get("level", "x").log_reward) == (scored, 0.5)
 
 
 def test_another_version_or_no_answer_is_an_error_at_start():

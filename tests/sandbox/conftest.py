@@ -35,7 +35,7 @@ with pm.Model() as model:
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """A warm sandbox with short limits; its worker outlives every program of these tests."""
-    limits = SandboxLimits(cpu_seconds=2, wall_seconds=30.0, address_space=256 << 20)
+    limits = SandboxLimits(cpu_seconds=2, wall_seconds=1.0, address_space=256 << 20)
     with Sandbox(limits) as warm:
         yield warm.start()
 

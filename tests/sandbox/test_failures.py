@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -161,14 +164,70 @@ def test_category_and_message(name: str, sandbox: Sandbox) -> None:
     assert scratch_files(sandbox) == []
 
 
-def test_wall_clock_deadline(forking: Sandbox) -> None:
-    began = time.monotonic()
-    with pytest.raises(ProgramFailure, match="not finished after 2 s") as caught:
-        forking.build("import time; time.sleep(60)", SCHEMA, COVARIATES)
+IDLERS = {
+    "sleeps": "import time; time.sleep(60)",
+    "stops itself": "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+    "waits for nobody": "import os; os.read(os.pipe()[0], 1)",
+    # shorter than what lies between two looks at it
+    "naps": "import time\nwhile True:\n    time.sleep(0.01)\n    sum(range(2000))",
+    "prints now and then": "import time\nwhile True:\n    time.sleep(0.005)\n    print(end='.', flush=True)",
+}
+
+
+@pytest.mark.parametrize("name", IDLERS)
+@pytest.mark.timeout(20)
+def test_idlers_are_ended(name: str, forking: Sandbox) -> None:
+    """A program that computes next to nothing holds its worker for twice the wall-clock limit, no longer."""
+    before, began = forking.restarts, time.monotonic()
+    with pytest.raises(ProgramFailure, match=r"not finished after 0\.3 s without computing, twice") as caught:
+        forking.build(IDLERS[name], SCHEMA, COVARIATES)
     assert caught.value.category is FailureCategory.TIMEOUT
     assert time.monotonic() - began < 6
     assert descendants(forking.pid) == []
     assert forking.execute("print('on')") == "on\n"
+    assert forking.restarts == before
+
+
+def test_what_only_waits_for_a_processor_is_not_ended(sandbox: Sandbox) -> None:
+    """Half a second's work on a core that five others want takes longer than the wall-clock limit."""
+    core, loop = {min(os.sched_getaffinity(0))}, [sys.executable, "-I", "-S", "-c", "while True: pass"]
+    allowed = os.sched_getaffinity(sandbox.pid)
+    busy = [subprocess.Popen(loop, start_new_session=True) for _ in range(5)]
+    try:
+        for process in (sandbox.pid, *(process.pid for process in busy)):
+            os.sched_setaffinity(process, core)
+        began = time.monotonic()
+        printed = sandbox.execute("print(sum(i * i for i in range(5_000_000)) % 7)")
+        took = time.monotonic() - began
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+        os.sched_setaffinity(sandbox.pid, allowed)
+    assert printed == f"{sum(i * i for i in range(5_000_000)) % 7}\n"
+    assert took > sandbox.limits.wall_seconds, "otherwise this shows nothing"
+
+
+ONCE = """
+import os, time
+try:
+    os.rename("{mark}", "{mark}.seen")
+except FileNotFoundError:
+    print("again")
+else:
+    {trouble}
+"""
+
+
+@pytest.mark.parametrize("trouble", ["time.sleep(60)", "os.kill(os.getpid(), 9)"])
+def test_what_the_machine_may_be_to_blame_for_is_tried_again(trouble: str, forking: Sandbox) -> None:
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    (folder / "mark").touch()
+    try:
+        assert forking.execute(ONCE.format(mark=folder / "mark", trouble=trouble)) == "again\n"
+    finally:
+        shutil.rmtree(folder)
 
 
 BOMBS = {
@@ -231,7 +290,7 @@ def test_nothing_survives_where_forks_are_allowed(name: str, forking: Sandbox) -
 @pytest.fixture(scope="module")
 def forking() -> Any:
     """A sandbox whose programs may start processes and write files: without the kernel's confinement."""
-    limits = SandboxLimits(processes=20, cpu_seconds=1, wall_seconds=2.0)
+    limits = SandboxLimits(processes=20, cpu_seconds=1, wall_seconds=0.3)
     with pytest.warns(UnconfinedWarning, match="sandbox: none"):
         sandbox = Sandbox(limits, level="none")
     with sandbox:

@@ -20,7 +20,10 @@ import pytest
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox import Sandbox, SandboxError, SandboxLimits, process
-from synthstats_lightning.sandbox.inside.worker import ABSENT_FROM_PYMC_5
+from synthstats_lightning.sandbox.inside.supervise import Supervisor
+from synthstats_lightning.sandbox.inside.worker import ABSENT_FROM_PYMC_5, _try
+from synthstats_lightning.sandbox.outcome import Outcome
+from synthstats_lightning.sandbox.protocol import Job
 from tests.sandbox.conftest import COVARIATES, LINEAR, SCHEMA
 from tests.sandbox.observe import descendants, gone, scratch
 
@@ -82,16 +85,41 @@ def test_killed_during_a_program(own: Sandbox) -> None:
     assert own.execute("print(1)") == "1\n"
 
 
-def test_a_stopped_worker_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_stopped_worker_is_replaced(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: the program gets another chance. Twice: it has none."""
     monkeypatch.setattr(process, "_GRACE", 0.5)
-    with Sandbox(SandboxLimits(wall_seconds=0.5)) as sandbox:
-        worker = sandbox.start().pid
-        os.kill(worker, signal.SIGSTOP)
-        with pytest.raises(ProgramFailure) as caught:
-            sandbox.build(LINEAR, SCHEMA, COVARIATES)
-        assert caught.value.category is FailureCategory.TIMEOUT
-        assert gone(worker)
-        assert sandbox.restarts == 1
+    run, stopped = process.WorkerProcess.run, []
+
+    def stop(worker: process.WorkerProcess, request: bytes) -> object:
+        if len(stopped) < times:
+            stopped.append(worker.pid)
+            os.kill(worker.pid, signal.SIGSTOP)
+        return run(worker, request)
+
+    monkeypatch.setattr(process.WorkerProcess, "run", stop)
+    with Sandbox() as sandbox:
+        if times == 1:
+            assert json.loads(sandbox.build(LINEAR, SCHEMA, COVARIATES))["nodes"]
+        else:
+            with pytest.raises(ProgramFailure, match="the worker hung twice") as caught:
+                sandbox.build(LINEAR, SCHEMA, COVARIATES)
+            assert caught.value.category is FailureCategory.TIMEOUT
+        assert sandbox.restarts == times == len(stopped)
+        assert all(gone(worker) for worker in stopped)
+
+
+@pytest.mark.parametrize(("timed_out", "said"), [(True, "ran out of time"), (False, "exit code 3: no room")])
+def test_a_worker_that_cannot_run_an_empty_program_says_so(timed_out: bool, said: str) -> None:
+    class Failing(Supervisor):
+        def __init__(self) -> None:
+            pass
+
+        def run(self, job: Job) -> tuple[Outcome, bytes, bytes]:
+            return Outcome(3, timed_out, False, False, 0.0, 0.0), b"", b"no room\n"
+
+    with pytest.raises(RuntimeError, match=f"a program cannot be confined here: an empty one .*{said}"):
+        _try(Failing())
 
 
 TRAINER = """
@@ -173,11 +201,6 @@ def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tm
     script.write_text("import time; time.sleep(60)")
     with pytest.raises(SandboxError, match=r"was not ready after 0.3 s"):
         Sandbox(start_timeout=0.3).start()
-
-
-def test_a_machine_without_time_for_a_program_says_so() -> None:
-    with pytest.raises(SandboxError, match="an empty one ran out of time"):
-        Sandbox(SandboxLimits(wall_seconds=1e-6)).start()
 
 
 def test_worker_has_no_torch_and_nothing_of_our_environment(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import signal
 import time
 from pathlib import Path
 
 from synthstats_lightning.confinement import Confiner
+from synthstats_lightning.runtime.process_clock import ProcessClock
 from synthstats_lightning.sandbox.inside import child, processes
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.outcome import Outcome
@@ -17,6 +19,10 @@ from synthstats_lightning.sandbox.scratch import remove_tree
 
 _CHUNK = 1 << 16
 _ENDING_SECONDS = 5.0
+_LOOKS = 0.02, 0.08
+"""Seconds between two looks at a program: at random, so that none can be awake for all of them."""
+# not the module's own generator, whose state programs inherit
+_random = random.SystemRandom()
 
 
 class TrainerGone(Exception):
@@ -110,7 +116,7 @@ class Supervisor:
         os.close(log.writer)
         handle = os.pidfd_open(process)
         try:
-            timed_out = self._watch(handle, result, log, started + self._limits.wall_seconds)
+            timed_out = self._watch(process, handle, result, log, started)
         finally:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
@@ -142,18 +148,28 @@ class Supervisor:
             os.chown(folder, self._user, self._user)
         return folder
 
-    def _watch(self, handle: int, result: _Pipe, log: _Pipe, deadline: float) -> bool:
-        """Reads the pipes until the program ends, floods one, or the deadline passes (then: true)."""
+    def _watch(self, process: int, handle: int, result: _Pipe, log: _Pipe, started: float) -> bool:
+        """Reads the pipes until the program ends, floods one, or has slept for too long (then: true)."""
         poll = select.poll()
         poll.register(handle, select.POLLIN)
         poll.register(self._trainer, select.POLLIN)
         pipes = {pipe.reader: pipe for pipe in (result, log)}
         for reader in pipes:
             poll.register(reader, select.POLLIN)
+        clock, look = None, time.monotonic() + _random.uniform(*_LOOKS)
         while True:
-            remaining = deadline - time.monotonic()
+            remaining = look - time.monotonic()
             if remaining <= 0:
-                return True
+                # most programs have ended before
+                clock = clock or ProcessClock(process)
+                clock.look()
+                # a program with processes of its own may wait for a processor that these keep busy
+                alone = not self._limits.processes
+                idle = clock.idle if alone else time.monotonic() - started - clock.computed
+                if idle > self._limits.wall_seconds:
+                    return True
+                remaining = _random.uniform(*_LOOKS)
+                look = time.monotonic() + remaining
             for descriptor, _ in poll.poll(remaining * 1000):
                 if descriptor == handle:
                     return False

@@ -13,6 +13,7 @@ import numpy as np
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.runtime.child_process import ChildProcess, StartError
 from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed, pack, unpack
+from synthstats_lightning.runtime.process_clock import ComputedTooLong, Patience
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.prediction.forecast import Forecast
 from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain
@@ -37,6 +38,8 @@ START_SECONDS = 120.0
 """A scoring process that has not imported torch by then never will."""
 SLACK_SECONDS = 10.0
 """The engine keeps its own time limit; this covers one call that cannot be interrupted."""
+SILENT_SECONDS = 10.0
+"""A process that neither computes nor waits for a processor for so long has stopped answering."""
 _WORDS = 200
 RESULTS: dict[str, Callable[[Any], Any]] = {
     "identify": lambda fields: Identity(**fields),
@@ -51,6 +54,9 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
 
 class ScoringClient:
     """A scoring process, replaced when it dies or overruns its limit. Callers in several threads take turns.
+
+    Its limit is processor time. One that neither computes nor waits for a processor is replaced, and asked
+    once more before that is believed.
 
     Args:
         settings: How much work the engine spends on a program, and what it accepts.
@@ -130,18 +136,25 @@ class ScoringClient:
             try:
                 try:
                     answer = self._exchange(request, task, limit)
-                except ConnectionLost:
-                    # its death may be no fault of the graph's: one more try
+                except ComputedTooLong:
+                    raise
+                except (ConnectionLost, DeadlinePassed):
+                    # its death or silence may be no fault of the graph's: one more try
                     self._replace()
                     answer = self._exchange(request, task, limit)
             except ConnectionLost:
                 said = self._replace()
                 message = f"the scoring process died twice on this program{': ' + said if said else ''}"
                 raise ProgramFailure(FailureCategory.KILLED, message) from None
+            except ComputedTooLong:
+                self._replace()
+                message = f"the scorer was ended after {limit:.0f} seconds of processor time"
+                raise ProgramFailure(FailureCategory.CPU, message) from None
             except DeadlinePassed:
                 self._replace()
-                message = f"the scorer was ended after {limit:.0f} seconds"
-                raise ProgramFailure(FailureCategory.SCORER_LIMIT, message) from None
+                raise ProgramFailure(
+                    FailureCategory.TIMEOUT, "the scoring process stopped answering twice"
+                ) from None
             except BaseException:
                 # interrupted in the middle of an exchange: what comes next would be the old answer
                 self._discard()
@@ -166,12 +179,15 @@ class ScoringClient:
             if error.killed or self._closed:
                 raise ConnectionLost(str(error)) from None
             raise
+        patience = Patience(child.pid, SILENT_SECONDS, limit)
         if task.fingerprint not in self._told:
-            child.send(pack({"kind": "task", "task": task.to_json()}), limit)
-            child.receive(MAX_ANSWER, limit)
+            child.send(pack({"kind": "task", "task": task.to_json()}), patience)
+            told: dict[str, Any] = unpack(child.receive(MAX_ANSWER, patience))
+            if "failure" in told:
+                return told
             self._told.add(task.fingerprint)
-        child.send(pack(request), limit)
-        answer: dict[str, Any] = unpack(child.receive(MAX_ANSWER, limit))
+        child.send(pack(request), patience)
+        answer: dict[str, Any] = unpack(child.receive(MAX_ANSWER, patience))
         return answer
 
     def _replace(self) -> str:

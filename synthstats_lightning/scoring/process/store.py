@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import TRANSIENT, FailureCategory
 from synthstats_lightning.scoring.process.store_check import set_aside_if_corrupt
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import ENGINE_VERSION, EngineSettings
@@ -23,7 +23,7 @@ BUSY_SECONDS = 60.0
 """How long a process waits for another one that writes."""
 PREPARING_ATTEMPTS = 50
 """A tenth of a second apart."""
-NOT_KEPT = frozenset({FailureCategory.SCORER_LIMIT, FailureCategory.KILLED})
+NOT_KEPT = TRANSIENT | {FailureCategory.SCORER_LIMIT}
 """Failures that may be the machine's fault, not the program's."""
 
 _CREATE = """
