@@ -152,7 +152,7 @@ CASES = {
     "narrow_component": narrow(),
     "contaminated_ties": contaminated(),
     "two_slopes": two_slopes(),
-    "tied_all": tied([2.0] * 6),
+    "tied_but_one": tied([2.0] * 6 + [2.1]),
     "tied_pairs": tied([1.0, 1.0, 1.0, 1.5, 1.5, 4.0]),
     "outliers_few": outliers([14.0, -9.0]),
     "outliers_one_far": outliers([300.0]),

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from synthstats_lightning.cli.errors import FAILED, UNDECIDED
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.pool.audit import audit_program
 from synthstats_lightning.programs.failure import ProgramFailure
@@ -38,12 +39,19 @@ class Audited(NamedTuple):
         """The audit's verdict, or `"no audit"`."""
         return self.audit.verdict if isinstance(self.audit, Audit) else "no audit"
 
+    @property
+    def reason(self) -> str:
+        """Why, in one line."""
+        if isinstance(self.audit, Audit):
+            return self.audit.reason
+        return f"{self.audit.category}: {self.audit.message}"
+
     def to_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
         found = (
             self.audit.to_dict()
             if isinstance(self.audit, Audit)
-            else {"verdict": self.verdict, "message": str(self.audit)}
+            else {"verdict": self.verdict, "reason": self.reason}
         )
         return {"program": self.label, "evidence": self.evidence, **found}
 
@@ -137,15 +145,35 @@ def show_audits(audited: list[Audited], task: Task) -> None:
         audit = entry.audit
         if isinstance(audit, Audit):
             cells = [
-                f"{audit.total_mass:.3f}",
-                f"{audit.lower:.3f} to {audit.upper:.3f} ({audit.level:.1%})",
+                _short(audit.total_mass),
+                f"{_short(audit.lower)} to {_short(audit.upper)} ({audit.level:.1%})",
                 str(audit.rows) if audit.rows == audit.graph_rows else f"{audit.rows} of {audit.graph_rows}",
                 f"{audit.data_sets}" + (f", {audit.unscored} without score" if audit.unscored else ""),
             ]
         else:
             cells = ["", "", "", ""]
-        label = entry.label if isinstance(audit, Audit) else f"{audit.category}: {audit.message}"
-        table.add_row(entry.verdict, *cells, evidence, escape(label))
+        table.add_row(entry.verdict, *cells, evidence, escape(entry.label))
     console = Console()
     console.width = max(console.width, 110)
     console.print(table)
+    for entry in audited:
+        console.print(f"{entry.verdict}: {escape(entry.reason)} ({escape(entry.label)})", soft_wrap=True)
+
+
+def exit_code(audited: list[Audited]) -> int:
+    """What audits make of the process: 0 if all are honest, `FAILED` if one is not, else `UNDECIDED`.
+
+    A program without an audit counts as one that failed.
+
+    Args:
+        audited: Programs and what was found.
+    """
+    verdicts = {entry.verdict for entry in audited}
+    if verdicts <= {"honest"}:
+        return 0
+    return UNDECIDED if verdicts <= {"honest", "undecided"} else FAILED
+
+
+def _short(mass: float) -> str:
+    """Three decimals where they fit."""
+    return f"{mass:.3f}" if mass < 1e4 else f"{mass:.3g}"

@@ -1,4 +1,4 @@
-"""How a command ends: one line on standard error, and one of two exit codes."""
+"""How a command ends: one line on standard error, and one of three exit codes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ FAILED = 1
 """What was asked for did not come out well: no score, a probe that succeeded, a full disk."""
 WRONG_USAGE = 2
 """An argument, a file or a value that the user has to mend."""
+UNDECIDED = 3
+"""Audits that found nothing wrong, and could not tell that all is right."""
 
 
 def fail(message: str, code: int = WRONG_USAGE) -> NoReturn:

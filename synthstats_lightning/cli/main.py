@@ -22,8 +22,8 @@ def main(args: Sequence[str] | None = None) -> Any:
 
     Raises:
         SystemExit: With a code of `cli.errors` and one line on standard error: `WRONG_USAGE` if an argument,
-            a file or a value is wrong, `FAILED` if `score` finds no score, `sandbox` does not hold, or the
-            disk is full.
+            a file or a value is wrong, `FAILED` if `score` finds no score or a dishonest program, `sandbox`
+            does not hold, or the disk is full, `UNDECIDED` if an audit decides nothing.
     """
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments == ["--version"]:  # without the import of anything

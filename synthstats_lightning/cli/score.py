@@ -15,6 +15,7 @@ from synthstats_lightning.cli.audit import (
     Audited,
     AuditOptions,
     best_programs,
+    exit_code,
     run_audits,
     show_audits,
 )
@@ -86,7 +87,7 @@ def run(options: Namespace) -> Score | list[Audited]:
 
     Raises:
         SystemExit: With `WRONG_USAGE` for a wrong argument; with `FAILED` if the program has no score or an
-            audit finds a total other than 1.
+            audit finds one dishonest; with `UNDECIDED` if an audit decides nothing.
     """
     for name in ("top", "audit_rows"):
         if getattr(options, name) < 1:
@@ -132,8 +133,9 @@ def run(options: Namespace) -> Score | list[Audited]:
         console.print(score_table(score, task))
     if audited:
         show_audits(audited, task)
-    if not score.scored or any(entry.verdict != "honest" for entry in audited):
-        raise SystemExit(FAILED)
+    code = exit_code(audited) if score.scored else FAILED
+    if code:
+        raise SystemExit(code)
     return score
 
 
@@ -163,8 +165,9 @@ def _audit_run(options: Namespace) -> list[Audited]:
     if options.json is not None:
         _write({"task": task.name, "audits": [entry.to_dict() for entry in audited]}, options.json)
     show_audits(audited, task)
-    if any(entry.verdict != "honest" for entry in audited):
-        raise SystemExit(FAILED)
+    code = exit_code(audited)
+    if code:
+        raise SystemExit(code)
     return audited
 
 

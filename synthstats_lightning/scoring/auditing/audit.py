@@ -2,7 +2,13 @@
 
 A score can be cheated only by a program whose evidence, summed or integrated over every data set that could
 have been observed, is not 1 (Karwowski et al., arXiv 2603.24126). The audit evaluates the evidence that the
-engine reports, not the density that it trusts, so it also checks the estimators.
+engine reports, not the density that it trusts, so it also checks the estimators. A prior that claims more
+than it has is such a program too, but a total over few data sets may not show it, so the mass that the
+densities of parameters claim is looked at as well, at exact draws from the prior.
+
+Whatever is concluded is concluded from intervals. A total is a mean of weights that are not negative, so that
+Markov's inequality bounds it from below however heavy their tails: an honest program's estimate is above 1000
+once in a thousand audits.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +33,7 @@ from synthstats_lightning.scoring.auditing.strata import Coordinates, stratify
 from synthstats_lightning.scoring.density.target import RowSubset
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.marginals.integration import integrate
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -36,14 +43,25 @@ ATOM_SHARE = 0.002
 """A value that more of them share is a point of positive probability."""
 UNSCORED_FACTOR = 3.0
 """Upper end of how much of the probability lies on data sets without a score, over their share of draws."""
+MOST_PATTERNS = 64
+"""Ways in which rows may be at such points or not, however few data sets are scored."""
 MOST_UNSCORED = 0.05
 """Share of data sets without a score beyond which an audit decides nothing."""
 MOST_SECONDS = 3.0
 """Limit of one data set: those far from all simulated ones are hard to score and hold next to nothing."""
 ROUNDING_ERROR = 1e-6
 """Of sums in floating point: added to the interval."""
+WIDEST = math.e
+"""An honest program's interval lies between one over it and it: within a nat of 1."""
+PRIOR_DRAWS = 16
+"""Exact prior draws at which the mass of the densities is looked at."""
+MOST_CLAIMED = 0.02
+"""Nats of mass above 1 that the quadrature of densities may err by."""
+LARGEST_EXPONENT = 700.0
+"""Beyond it a mass is infinite in double precision."""
 
 Vector = Float[np.ndarray, " rows"]
+Verdict = Literal["honest", "dishonest", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,9 @@ class Audit:
             from a data set on which it fails) and the upper end adds what they may hold.
         unscored_share: Share of the program's simulated data sets that these stand for.
         message: Why the first of these has no score.
+        claimed: Total mass that the densities of all random nodes claim together, where it is largest of some
+            exact prior draws, as far as it is certain to be above 1; 1 if it is not.
+        claimant: The random node that claims most of it, and its distribution; empty if none does.
     """
 
     total_mass: float
@@ -78,19 +99,47 @@ class Audit:
     unscored: int = 0
     unscored_share: float = 0.0
     message: str = ""
+    claimed: float = 1.0
+    claimant: str = ""
 
     @property
-    def verdict(self) -> str:
-        """`"honest"`, `"mass above 1"`, `"mass below 1"`, or `"inconclusive"` where many lack a score."""
-        if self.lower > 1.0:
-            return "mass above 1"
+    def verdict(self) -> Verdict:
+        """What the intervals decide.
+
+        `"dishonest"` if the total cannot be 1, or a density claims more than 1; `"honest"` if the total is 1
+        to within a nat; `"undecided"` if the interval is wider or many data sets have no score.
+        """
+        if self.claimed > 1.0 or self.lower > 1.0:
+            return "dishonest"
         if self.unscored_share > MOST_UNSCORED:
-            return "inconclusive"
-        return "honest" if self.upper >= 1.0 else "mass below 1"
+            return "undecided"
+        if self.upper < 1.0:
+            return "dishonest"
+        return "honest" if self.lower >= 1.0 / WIDEST and self.upper <= WIDEST else "undecided"
+
+    @property
+    def reason(self) -> str:
+        """Why, in one line."""
+        if self.claimed > 1.0:
+            return f"the density of {self.claimant} claims {self.claimed:.3g} instead of 1"
+        total = "more than double precision holds" if math.isinf(self.lower) else f"at least {self.lower:.3g}"
+        if self.lower > 1.0:
+            return f"the total is {total} instead of 1"
+        if self.unscored_share > MOST_UNSCORED:
+            return f"{self.unscored_share:.1%} of its data sets have no score: {self.message}"
+        if self.upper < 1.0:
+            return f"the total is at most {self.upper:.3g} instead of 1"
+        if self.verdict == "undecided":
+            return "the interval of the total reaches more than a nat from 1; more data sets narrow it"
+        return "the total is 1 to within a nat"
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready fields, the verdict first."""
-        return {"verdict": self.verdict, **asdict(self)}
+        """JSON-ready fields, the verdict and why first; a number that is not finite as text."""
+        fields = {
+            name: value if not isinstance(value, float) or math.isfinite(value) else str(value)
+            for name, value in asdict(self).items()
+        }
+        return {"verdict": self.verdict, "reason": self.reason, **fields}
 
 
 def audit_graph(
@@ -134,7 +183,8 @@ def audit_graph(
     settings = replace(settings, time_limit=min(settings.time_limit, MOST_SECONDS))
     evidence = _Evidence(canonical, covariates, rows, rounding, settings)
     generator = np.random.default_rng(graph_seed(canonical.to_json(), "audit"))
-    pilot = _simulate(evidence.density(np.zeros(rows)), generator)[:, :rows]
+    density = evidence.density(np.zeros(rows))
+    pilot = _simulate(density, generator)[:, :rows]
     spacing = 1.0 if evidence.discrete else rounding
     grid = None if spacing is None else _grid(pilot, spacing, data_sets)
     if grid is not None:
@@ -143,11 +193,15 @@ def audit_graph(
         total = _integrate(evidence, pilot, spacing, data_sets, generator)
     else:
         total = _integrate_with_atoms(evidence, pilot, data_sets, generator)
-    quantile = stdtrit(total.degrees or math.inf, 0.5 + level / 2)
-    half = float(quantile) * math.sqrt(total.variance) + ROUNDING_ERROR
+    claimed, claimant = _claimed(density, generator)
+    half = ROUNDING_ERROR
+    if total.variance:
+        half += float(stdtrit(total.degrees or math.inf, 0.5 + level / 2)) * math.sqrt(total.variance)
+    # infinite less infinite is nothing that is known, and Markov's bound is
+    least = total.mass - half if math.isfinite(total.variance) else 0.0
     return Audit(
         total_mass=total.mass,
-        lower=max(total.mass - half, 0.0),
+        lower=max(least, (1.0 - level) * total.mass),
         upper=total.mass + half + UNSCORED_FACTOR * total.unscored + total.unseen,
         level=level,
         method="importance" if total.degrees else "sum",
@@ -158,7 +212,43 @@ def audit_graph(
         unscored=evidence.unscored,
         unscored_share=total.unscored,
         message=evidence.message,
+        claimed=claimed,
+        claimant=claimant,
     )
+
+
+def _exp(exponent: float) -> float:
+    """Infinite instead of an error beyond double precision."""
+    return math.exp(exponent) if exponent < LARGEST_EXPONENT else math.inf
+
+
+def _variance(mass: float, standard_error: float) -> float:
+    """That of a mass whose logarithm has a standard error; infinite beyond double precision."""
+    error = mass * standard_error if standard_error else 0.0
+    return error * error
+
+
+def _degrees(parts: list[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of variances with theirs, by Welch and Satterthwaite; at least 1."""
+    largest = max(variance for variance, _ in parts)
+    if not 0.0 < largest < math.inf:
+        return 1.0
+    shares = [(variance / largest, degrees) for variance, degrees in parts]
+    found = sum(share for share, _ in shares) ** 2 / sum(share**2 / degrees for share, degrees in shares)
+    return max(found, 1.0)
+
+
+def _claimed(density: Density, generator: np.random.Generator) -> tuple[float, str]:
+    """The most that the densities of all random nodes claim together at exact prior draws, and who does."""
+    source = torch.Generator().manual_seed(int(generator.integers(2**62)))
+    most, claimant = 0.0, ""
+    for theta in density.sample_prior(PRIOR_DRAWS, source):
+        masses = density.log_masses(theta[None], source)
+        excess = sum(max(mass.excess, 0.0) for mass in masses)
+        if excess > max(most, MOST_CLAIMED):
+            worst = max(masses, key=lambda mass: mass.excess)
+            most, claimant = excess, f"{worst.name} ({worst.law})"
+    return _exp(most), claimant
 
 
 class _Total(NamedTuple):
@@ -229,11 +319,12 @@ class _Evidence:
         if not np.isfinite(response).all() or (self.discrete and (np.abs(response) >= 2.0**53).any()):
             return _Scored(-math.inf)
         density = self.density(response)
-        target = density if self.rows == self.graph_rows else RowSubset(density, self.rows)
         data = self._whole(response)
         fingerprint = data_fingerprint(self.covariates, data, rounding=self.rounding)
         generator = torch.Generator().manual_seed(graph_seed(self.form, fingerprint))
         try:
+            whole = integrate(density)
+            target = whole if self.rows == self.graph_rows else RowSubset(whole, self.rows)
             deadline = Deadline(self.settings.time_limit)
             particles = estimate_posterior(target, self.settings, generator, deadline).particles
         except ProgramFailure as failure:
@@ -276,10 +367,10 @@ def _grid(
 
 def _sum(evidence: _Evidence, grid: Float[np.ndarray, "grid rows"]) -> _Total:
     scores = [evidence(response) for response in grid]
-    mass = [math.exp(score.log_evidence) for score in scores]
-    errors = [p * score.standard_error for p, score in zip(mass, scores, strict=True)]
+    mass = [_exp(score.log_evidence) for score in scores]
+    variance = sum(_variance(p, score.standard_error) for p, score in zip(mass, scores, strict=True))
     unscored = sum(score.failed for score in scores) / len(scores)
-    return _Total(math.fsum(mass), math.fsum(error**2 for error in errors), unscored=unscored)
+    return _Total(sum(mass), variance, unscored=unscored)
 
 
 def _integrate(
@@ -320,17 +411,17 @@ def _integrate(
             score = evidence(response)
             possible = score.log_evidence > -math.inf
             log_weight = score.log_evidence - log_density + log_volume if possible else -math.inf
-            weights.append(math.exp(log_weight))
+            weights.append(_exp(log_weight))
             failed += score.failed and number < inner
         estimates.append(sum(weights) / 2)
-        noise = estimates[-1] * score.standard_error
-        variances.append((weights[0] - weights[1]) ** 2 / 4 + noise**2)
-    variance = math.fsum(variances)
-    # Welch and Satterthwaite: every cell has one degree of freedom
-    degrees = variance**2 / max(math.fsum(v**2 for v in variances), 1e-300) if variance else 1.0
+        spread = weights[0] - weights[1] if max(weights) < math.inf else math.inf
+        variances.append(spread * spread / 4 + _variance(estimates[-1], score.standard_error))
+    variance = sum(variances)
     # a simulated data set without a score stands for as much probability as any other
     unscored = failed / (2 * inner) * len(pilot) / PILOT_DRAWS
-    return _Total(math.fsum(estimates), variance, max(degrees, 1.0), unscored)
+    # every cell has one degree of freedom
+    degrees = _degrees([(each, 1.0) for each in variances])
+    return _Total(sum(estimates), variance, degrees, unscored)
 
 
 def _integrate_with_atoms(
@@ -343,6 +434,9 @@ def _integrate_with_atoms(
     atoms = [_atoms(column) for column in pilot.T]
     if not any(len(found) for found in atoms):
         return _integrate(evidence, pilot, None, data_sets, generator)
+    if math.prod(len(found) + 1 for found in atoms) > max(data_sets, MOST_PATTERNS):
+        evidence.message = "simulated data sets have too many values of positive probability"
+        return _Total(0.0, 0.0, unscored=1.0)
     totals = []
     unseen = 0.0
     for pattern in itertools.product(*([math.nan, *found] for found in atoms)):
@@ -355,8 +449,9 @@ def _integrate_with_atoms(
         share = float(members.mean())
         if not free.any():
             score = evidence(fixed)
-            mass = math.exp(score.log_evidence)
-            totals.append(_Total(mass, (mass * score.standard_error) ** 2, unscored=share * score.failed))
+            mass = _exp(score.log_evidence)
+            variance = _variance(mass, score.standard_error)
+            totals.append(_Total(mass, variance, unscored=share * score.failed))
         elif members.sum() >= 4 * 2 ** int(free.sum()):
             budget = max(8, round(data_sets * share))
             totals.append(
@@ -366,13 +461,11 @@ def _integrate_with_atoms(
             )
         else:
             unseen += (float(members.sum()) + 8.0) / len(pilot)
-    variance = math.fsum(total.variance for total in totals)
-    parts = math.fsum(total.variance**2 / total.degrees for total in totals if total.degrees)
-    degrees = variance**2 / parts if parts else math.inf
+    sampled = [(total.variance, total.degrees) for total in totals if total.degrees]
     return _Total(
-        mass=math.fsum(total.mass for total in totals),
-        variance=variance,
-        degrees=max(degrees, 1.0),
+        mass=sum(total.mass for total in totals),
+        variance=sum(total.variance for total in totals),
+        degrees=_degrees(sampled) if sampled else math.inf,
         unscored=math.fsum(total.unscored for total in totals),
         unseen=unseen,
     )

@@ -12,6 +12,7 @@ from synthstats_lightning.programs import DataSchema, ModelGraph, ProgramFailure
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.auditing import audit as module
 from synthstats_lightning.scoring.auditing.audit import Audit, audit_graph
+from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.estimators.ladder import Posterior, estimate_posterior
 
 X = {"x": np.array([0.5, 2.0])}
@@ -116,8 +117,10 @@ def test_same_program_same_audit():
     assert audit_graph(graph, X, data_sets=16) == audit_graph(graph, X, data_sets=16)
 
 
-@pytest.mark.parametrize(("offset", "verdict"), [(0.7, "mass above 1"), (-0.7, "mass below 1")])
-def test_evidence_off_by_a_constant_is_seen(monkeypatch, offset, verdict):
+@pytest.mark.parametrize(
+    ("offset", "words"), [(0.7, "at least"), (-0.7, "at most"), (5e4, "double precision")]
+)
+def test_evidence_off_by_a_constant_is_seen(monkeypatch, offset, words):
     """An engine whose evidence is wrong, as any leak in it would make it."""
 
     def wrong(*arguments: Any) -> Posterior:
@@ -127,7 +130,67 @@ def test_evidence_off_by_a_constant_is_seen(monkeypatch, offset, verdict):
 
     monkeypatch.setattr(module, "estimate_posterior", wrong)
     graph = normal(("Normal", [0.0, 1.0]), inputs=["v0", 1.0])
-    assert audit_graph(graph, X, data_sets=128).verdict == verdict
+    audit = audit_graph(graph, X, data_sets=128)
+    assert audit.verdict == "dishonest"
+    assert words in audit.reason
+    assert json.loads(json.dumps(audit.to_dict(), allow_nan=False))["verdict"] == "dishonest"
+
+
+def test_few_data_sets_decide_nothing():
+    """Two rows of heavy tails in eight data sets: the interval holds 1, and far more."""
+    graph = normal(("Cauchy", [0.0, 1.0]), ("HalfCauchy", [1.0]), inputs=["v0", "v1"])
+    audit = audit_graph(graph, X, data_sets=8)
+    assert audit.lower <= 1.0 <= audit.upper
+    assert (audit.verdict, audit.upper > math.e) == ("undecided", True)
+    assert "more data sets" in audit.reason
+
+
+@pytest.fixture
+def tripled_laplace():
+    """A distribution whose density is three times what it should be."""
+    laplace = DISTRIBUTIONS["Laplace"]
+    exact = laplace.log_normaliser
+    object.__setattr__(laplace, "log_normaliser", lambda *parameters: exact(*parameters) - math.log(3.0))
+    yield
+    object.__setattr__(laplace, "log_normaliser", exact)
+
+
+LAPLACE_SCALE = normal(("Laplace", [0.0, 1.0]), inputs=["v0", 1.0])
+
+
+def test_right_prior_claims_nothing():
+    audit = audit_graph(LAPLACE_SCALE, X, data_sets=16)
+    assert (audit.claimed, audit.claimant) == (1.0, "")
+
+
+@pytest.mark.usefixtures("tripled_laplace")
+def test_prior_that_claims_too_much_is_dishonest():
+    audit = audit_graph(LAPLACE_SCALE, X, data_sets=8)
+    assert audit.verdict == "dishonest"
+    assert audit.claimed == pytest.approx(3.0, rel=0.01)
+    assert audit.reason.startswith("the density of v0 (Laplace) claims 3")
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ({}, "honest"),
+        ({"lower": 1.01}, "dishonest"),
+        ({"upper": 0.99}, "dishonest"),
+        ({"lower": 0.3}, "undecided"),
+        ({"upper": 3.6e22}, "undecided"),
+        ({"lower": math.inf, "upper": math.inf}, "dishonest"),
+        ({"unscored_share": 0.06}, "undecided"),
+        ({"unscored_share": 0.06, "lower": 1.01}, "dishonest"),
+        ({"claimed": 1.1, "claimant": "x (Normal)"}, "dishonest"),
+    ],
+)
+def test_intervals_decide(found, verdict):
+    known = {"total_mass": 1.0, "lower": 0.8, "upper": 1.2, "level": 0.999, "method": "importance"}
+    sizes = {"rows": 2, "graph_rows": 2, "data_sets": 8, "largest_evidence": 0.0}
+    audit = Audit(**{**known, **sizes, **found})
+    assert audit.verdict == verdict
+    assert audit.reason
 
 
 def test_data_sets_without_a_score_are_counted(monkeypatch):
@@ -143,9 +206,10 @@ def test_data_sets_without_a_score_are_counted(monkeypatch):
     far = (-0.5 * (y**2).sum(1) - math.log(2 * math.pi) < -3.5).mean()
     assert audit.unscored_share == pytest.approx(far, abs=0.07)
     assert audit.unscored > 0
-    assert audit.verdict == "inconclusive"
+    assert audit.verdict == "undecided"
+    assert "have no score: too far" in audit.reason
     assert audit.message == "too far"
-    assert audit.to_dict()["verdict"] == "inconclusive"
+    assert audit.to_dict()["verdict"] == "undecided"
 
 
 def test_wrong_numbers_are_refused():
