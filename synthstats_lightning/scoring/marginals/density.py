@@ -59,10 +59,10 @@ def build_density(
             f"response must have the shape {expected} of the graph's response, got {response.shape}"
         )
 
-    def rebuild(anchors: Mapping[int, Anchor]) -> Density:
-        return Density(compile_graph(graph, covariates, response, anchors, rounding), rebuild)
+    def build(graph: ModelGraph, anchors: Mapping[int, Anchor]) -> Density:
+        return Density(compile_graph(graph, covariates, response, anchors, rounding), build)
 
-    return Density(compile_graph(graph, covariates, response, rounding=rounding), rebuild)
+    return build(graph, {})
 
 
 class Density:
@@ -78,7 +78,7 @@ class Density:
 
     Args:
         compiled: What `compile_graph` makes of a graph.
-        rebuild: Makes the same density with some parameters standardised.
+        build: Makes the density of a graph with some parameters standardised, on the same data.
 
     Attributes:
         dimension: Number of unconstrained parameters.
@@ -87,10 +87,12 @@ class Density:
     """
 
     def __init__(
-        self, compiled: Compiled, rebuild: Callable[[Mapping[int, Anchor]], Density] | None = None
+        self,
+        compiled: Compiled,
+        build: Callable[[ModelGraph, Mapping[int, Anchor]], Density] | None = None,
     ) -> None:
         self._compiled = compiled
-        self._rebuild = rebuild
+        self._build = build
         self.parameters: tuple[Parameter, ...] = compiled.parameters
         self.dimension: int = sum(parameter.size for parameter in compiled.parameters)
         self.num_observations: int = compiled.num_observations
@@ -101,6 +103,19 @@ class Density:
     def compiled(self) -> Compiled:
         """The graph with its data, ready to be evaluated."""
         return self._compiled
+
+    def of_graph(self, graph: ModelGraph) -> Density:
+        """The density of another graph on the same data.
+
+        Args:
+            graph: A graph with the same response.
+
+        Raises:
+            ProgramFailure: See `build_density`.
+        """
+        if self._build is None:
+            raise RuntimeError("a density that was not made by build_density cannot be made again")
+        return self._build(graph, {})
 
     @cached_property
     def _prior_terms(self) -> dict[int, Term]:
@@ -255,7 +270,7 @@ class Density:
         Args:
             theta: Unconstrained parameters of the model.
         """
-        values = self._all_values(theta)
+        values = self.node_values(theta)
         return {p.name: self._natural(values, p.node, theta.shape[0]) for p in self.parameters}
 
     def deterministics(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
@@ -266,7 +281,7 @@ class Density:
         Args:
             theta: Unconstrained parameters of the model.
         """
-        values = self._all_values(theta)
+        values = self.node_values(theta)
         labels = self._compiled.labels
         hidden = frozenset() if labels is None else labels.plan.dependent
         named = [pair for pair in self._compiled.graph.deterministics.items() if pair[1] not in hidden]
@@ -302,7 +317,7 @@ class Density:
                 response they are given.
         """
         with torch.no_grad():
-            values = self._all_values(theta)
+            values = self.node_values(theta)
             labels = self._compiled.labels
             if labels is not None:
                 given = given_response if self.coupled else False
@@ -341,7 +356,7 @@ class Density:
             ProgramFailure: `UNSUPPORTED` where a discrete parameter would have to be summed out, or the
                 response is one draw of a multivariate distribution.
         """
-        return ancestral.response_log_prob(self._compiled, self._all_values(theta), response)
+        return ancestral.response_log_prob(self._compiled, self.node_values(theta), response)
 
     @property
     def funnels(self) -> tuple[Parameter, ...]:
@@ -371,28 +386,37 @@ class Density:
             A density of the same parameters, with other columns; this one if it has no funnels.
         """
         funnels = self.funnels
-        if not funnels or self._rebuild is None:
+        if not funnels or self._build is None:
             return self
+        graph = self._compiled.graph
         shapes = {parameter.node: parameter.shape for parameter in funnels}
         if theta is None:
             zeros = {node: torch.zeros(shape, dtype=torch.float64) for node, shape in shapes.items()}
-            return self._rebuild({node: Anchor(zero, zero) for node, zero in zeros.items()})
-        centred = self._rebuild({})
+            return self._build(graph, {node: Anchor(zero, zero) for node, zero in zeros.items()})
+        centred = self._build(graph, {})
         if given is None:
             given = torch.ones(self.num_observations, dtype=torch.bool)
         columns = {p.node: slice(p.start, p.stop) for p in centred.parameters if p.node in shapes}
-        here = self._transferred(theta[None], centred)[0]
+        here = self.transferred(theta[None], centred)[0]
         found = find_anchors(lambda x: log_likelihood_of(centred, x, given), here, columns)
-        return self._rebuild(
-            {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
-        )
+        anchors = {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
+        return self._build(graph, anchors)
 
-    def _transferred(self, theta: Tensor, centred: Density) -> Tensor:
-        """The same parameters as columns of a density without anchors."""
-        values = self._all_values(theta)
+    def transferred(
+        self, theta: Float[Tensor, "particles dim"], centred: Density
+    ) -> Float[Tensor, "particles other"]:
+        """The same parameters as columns of a density without anchors; 0 for those that this one lacks.
+
+        Args:
+            theta: Unconstrained parameters of this density.
+            centred: The other density, of a graph with the same indices of nodes.
+        """
+        values = self.node_values(theta)
         mine = {parameter.node: parameter for parameter in self.parameters}
-        columns = theta.new_empty(len(theta), centred.dimension)
+        columns = theta.new_zeros(len(theta), centred.dimension)
         for parameter in centred.parameters:
+            if parameter.node not in mine:
+                continue
             own = mine[parameter.node]
             u = theta[:, own.start : own.stop]
             if own.anchor is not None:
@@ -453,7 +477,12 @@ class Density:
         for slot, function, inputs in steps:
             values[slot] = function(*[values[i] for i in inputs])
 
-    def _all_values(self, theta: Tensor) -> Values:
+    def node_values(self, theta: Float[Tensor, "particles dim"]) -> list[Tensor | None]:
+        """Value of every node that depends on parameters and on no discrete one, in the padded layout.
+
+        Args:
+            theta: Unconstrained parameters of the model.
+        """
         values, _, _ = self._start(self._checked(theta))
         self._run(self._compiled.free_steps, values)
         return values

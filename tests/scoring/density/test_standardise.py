@@ -81,7 +81,7 @@ def test_the_density_differs_by_the_jacobian_alone(graph, anchored):
     theta = torch.randn(5, other.dimension, generator=torch.Generator().manual_seed(2)).double()
 
     def to_centred(u: torch.Tensor) -> torch.Tensor:
-        return other._transferred(u[None], centred)[0]
+        return other.transferred(u[None], centred)[0]
 
     for u in theta:
         jacobian = torch.autograd.functional.jacobian(to_centred, u)

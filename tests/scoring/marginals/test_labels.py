@@ -409,7 +409,7 @@ def test_drawn_labels_have_their_posterior_probabilities(name: str) -> None:
     prior, rows = reference([theta[0, p.start : p.stop].reshape(p.shape).numpy() for p in density.parameters])
     weight = np.exp(prior + rows.sum(1) - logsumexp(prior + rows.sum(1)))
     wide = theta.expand(20_000, -1)
-    drawn = labels.draw(density._all_values(wide), len(wide), True, torch.Generator().manual_seed(0))
+    drawn = labels.draw(density.node_values(wide), len(wide), True, torch.Generator().manual_seed(0))
     states = [np.array([s.ravel() for s in each]) for each in reference.states]
     grid = [np.concatenate(parts) for parts in itertools.product(*states)]
     wanted = np.sort(weight @ np.array(grid))

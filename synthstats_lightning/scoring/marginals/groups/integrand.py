@@ -1,0 +1,188 @@
+"""A model's likelihood and its latent's prior at many values of the latent, other parameters given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from synthstats_lightning.programs.graph import ModelGraph, Node
+from synthstats_lightning.scoring.density.layout import (
+    BY_STEP,
+    Parameter,
+    Transform,
+    constrain,
+    constrain_alone,
+    unconstrain,
+)
+from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.marginals import ancestral
+from synthstats_lightning.scoring.marginals.compilation import Compiled
+from synthstats_lightning.scoring.marginals.groups.grouping import Grouping
+
+
+class Outer(NamedTuple):
+    """What the latent's prior and the likelihood read of the other parameters.
+
+    Attributes:
+        particles: Number of particles.
+        values: Node to its value in the whole model's padded layout, a particle an entry of the first axis.
+    """
+
+    particles: int
+    values: dict[int, Tensor]
+
+    def select(self, index: Int[Tensor, " chosen"]) -> Outer:
+        """Some of the particles."""
+        return Outer(len(index), {node: value[index] for node, value in self.values.items()})
+
+
+class Terms(NamedTuple):
+    """Log-densities at nodes of every element side by side.
+
+    Attributes:
+        prior: Of each element in its unconstrained coordinate `[particles, nodes, elements]`.
+        rows: Of each row, given the element that it reads `[particles, nodes, rows]`.
+    """
+
+    prior: Float[Tensor, "particles nodes elements"]
+    rows: Float[Tensor, "particles nodes rows"]
+
+
+class Integrand:
+    """Prior of a latent and likelihood of the response at many values of the latent.
+
+    Every element is at a node of its own: rows read one element at most, so that one evaluation of the model
+    serves all elements.
+
+    Args:
+        compiled: The whole model.
+        grouping: The latent.
+    """
+
+    def __init__(self, compiled: Compiled, grouping: Grouping) -> None:
+        self.compiled = compiled
+        self.parameter: Parameter = grouping.parameter
+        node = self.parameter.node
+        with torch.inference_mode(False):
+            self.prior_term = ancestral.prior_terms(compiled)[node]
+        wanted = set(compiled.response_term.slots)
+        steps = []
+        for step in reversed(compiled.steps):
+            if step.slot in wanted and step.slot in grouping.dependent:
+                steps.append(step)
+                wanted.update(step.inputs)
+        self.steps = tuple(reversed(steps))
+        wanted.update(self.prior_term.slots)
+        constants = compiled.constants
+        self.reads = tuple(
+            sorted(i for i in wanted - grouping.dependent if constants[i] is None and i != node)
+        )
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The latent's shape in the model's padded layout, without the particle axis."""
+        return pad(self.parameter.shape, self.compiled.rank)
+
+    def hyperparameters(self, outer: Outer) -> list[Tensor]:
+        """Parameters of the latent's prior.
+
+        Args:
+            outer: What is read of the other parameters.
+        """
+        values: list[Tensor | None] = [None] * self.compiled.num_slots
+        for node, value in outer.values.items():
+            values[node] = value
+        return self.prior_term.allowed_parameters(values)[0]
+
+    def outer(self, values: list[Tensor | None], particles: int) -> Outer:
+        """What is read of an evaluation of the other parameters.
+
+        Args:
+            values: Value of every node of the model without the latent, see `without_latent`.
+            particles: Number of particles.
+        """
+        rank, shapes = self.compiled.rank, self.compiled.shapes
+        found = {}
+        for node in self.reads:
+            value = cast(Tensor, values[node])
+            found[node] = value.reshape(particles, *pad(shapes[node], rank))
+        return Outer(particles, found)
+
+    def __call__(self, outer: Outer, u: Float[Tensor, "particles nodes elements"]) -> Terms:
+        """Log-densities at some nodes.
+
+        Args:
+            outer: What is read of the other parameters.
+            u: Unconstrained values of the latent.
+        """
+        compiled, particles, nodes = self.compiled, *u.shape[:2]
+        values: list[Tensor | None] = [None] * compiled.num_slots
+        for node, value in outer.values.items():
+            values[node] = value if nodes == 1 else value.repeat_interleave(nodes, 0)
+        x, log_jacobian = self._constrained(values, self._flat(u))
+        values[self.parameter.node] = x
+        for slot, function, inputs in self.steps:
+            values[slot] = function(*[values[i] for i in inputs])
+        prior = self.prior_term.log_prob(values, x) + log_jacobian
+        rows = compiled.response_term.log_prob(values)
+        shape = (particles * nodes, compiled.num_observations)
+        if rows.shape != shape:
+            rows = rows.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
+        return Terms(
+            _plain(prior.reshape(particles, nodes, -1)), _plain(rows.reshape(particles, nodes, -1))
+        )
+
+    def prior_draws(
+        self, outer: Outer, count: int, generator: torch.Generator
+    ) -> Float[Tensor, "particles draws elements"]:
+        """Draws of the latent from its prior, unconstrained.
+
+        Args:
+            outer: What is read of the other parameters.
+            count: Draws for each particle.
+            generator: Source of all randomness.
+        """
+        parameter = self.parameter
+        repeated = {node: value.repeat_interleave(count, 0) for node, value in outer.values.items()}
+        hyperparameters = self.hyperparameters(Outer(outer.particles * count, repeated))
+        shape = (outer.particles * count, *self.padded)
+        draws = parameter.distribution.sample(generator, shape, *hyperparameters)
+        largest = ancestral.LARGEST
+        draws = draws.nan_to_num(nan=0.0, posinf=largest, neginf=-largest).clamp(-largest, largest)
+        if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:
+            u = unconstrain(parameter.transform, draws, *parameter.distribution.edges(*hyperparameters))
+        else:
+            u = unconstrain(parameter.transform, draws)
+        return u.reshape(outer.particles, count, -1)
+
+    def _flat(self, u: Tensor) -> Tensor:
+        return u.reshape(u.shape[0] * u.shape[1], *self.padded)
+
+    def _constrained(self, values: list[Tensor | None], u: Tensor) -> tuple[Tensor, Tensor]:
+        parameter = self.parameter
+        if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:
+            return constrain(parameter, u, self.prior_term.parameters(values))
+        return constrain_alone(parameter.transform, u)
+
+
+def without_latent(graph: ModelGraph, parameter: Parameter, value: float) -> ModelGraph:
+    """A model graph in which a latent is a constant: what is left has the other parameters' prior.
+
+    Args:
+        graph: The model graph.
+        parameter: The latent; no prior depends on it.
+        value: What stands in for its entries.
+    """
+    filled = torch.full(parameter.shape, value, dtype=torch.float64).tolist()
+    nodes = list(graph.nodes)
+    nodes[parameter.node] = Node("constant", (), {"value": filled, "dtype": "float64"})
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _plain(values: Tensor) -> Tensor:
+    """Log-densities without NaN; an infinite density has no mass at a point."""
+    return values.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)

@@ -1,0 +1,99 @@
+"""From a model to one without a latent of independent elements, where there is one worth it."""
+
+from __future__ import annotations
+
+import torch
+
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, find_groupings, row_groups
+from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, without_latent
+from synthstats_lightning.scoring.marginals.groups.modes import Modes, climb, find_peaks
+from synthstats_lightning.scoring.marginals.groups.quadrature import Quadrature
+from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
+
+FEWEST = 5
+"""Elements from which on a latent is integrated out; with fewer only where an integrand has several modes."""
+MOST_LEFT = 8
+"""Dimensions that may be left: with more of them the search among them costs more than it spares."""
+SCOUTS = 32
+"""Prior draws of the other parameters among which the reference is chosen."""
+SCOUT_POINTS = 64
+"""Prior draws of the latent at each of them."""
+POINTS = 400
+"""Prior draws of the latent among which modes are looked for at the reference."""
+MOST_MODES = 4
+"""Most modes of an element's integrand."""
+NEGLIGIBLE = 20.0
+"""Local maxima so many nats below the highest are no modes."""
+SAME_MODE = 1.0
+"""Modes closer than so many scales are one."""
+
+
+def integrate_groups(density: Density) -> GroupIntegrated | None:
+    """A model without its largest latent of independent elements; `None` where no latent is worth it.
+
+    Args:
+        density: The model with its data.
+    """
+    for grouping in find_groupings(density.compiled):
+        left = density.dimension - grouping.size
+        if left > MOST_LEFT:
+            return None
+        try:
+            found = _integrated(density, grouping)
+        except ProgramFailure as failure:
+            # what is constant without the latent need not have a value at the one that stands in for it
+            if failure.category is not FailureCategory.RAISED:
+                raise
+            continue
+        modes = found.quadrature.reference.centre.shape[1]
+        if grouping.size >= FEWEST or modes > 1:
+            return found
+    return None
+
+
+def _integrated(density: Density, grouping: Grouping) -> GroupIntegrated:
+    others = density.of_graph(without_latent(density.compiled.graph, grouping.parameter, 0.5))
+    integrand = Integrand(density.compiled, grouping)
+    groups = row_groups(grouping.element, grouping.size)
+    flat = torch.zeros(1, 1, grouping.size, dtype=torch.float64)
+    unknown = Quadrature(integrand, groups, Modes(flat, torch.ones_like(flat)))
+    with torch.no_grad():
+        return GroupIntegrated(density, others, Quadrature(integrand, groups, _reference(unknown, others)))
+
+
+def _reference(quadrature: Quadrature, others: Density) -> Modes:
+    """Modes of the integrands where prior draws of the other parameters have the largest likelihood."""
+    generator = torch.Generator().manual_seed(0)
+    everything = torch.ones(others.num_observations, dtype=torch.bool)
+    theta = others.sample_prior(SCOUTS if others.dimension else 1, generator)
+    outer = quadrature.integrand.outer(others.node_values(theta), len(theta))
+    started = _climbed(quadrature, outer, SCOUT_POINTS, 1, generator)
+    scouted = Quadrature(quadrature.integrand, quadrature.groups, started)
+    total = scouted.integrals(outer, everything, changes=False).given.sum(1)
+    best = total.argmax().reshape(1)
+    found = _climbed(quadrature, outer.select(best), POINTS, MOST_MODES, generator)
+    return _distinct(found)
+
+
+def _climbed(
+    quadrature: Quadrature, outer: Outer, points: int, most: int, generator: torch.Generator
+) -> Modes:
+    everything = torch.ones(quadrature.integrand.compiled.num_observations, dtype=torch.bool)
+    log_density = quadrature.log_density(outer, everything)
+    u = quadrature.integrand.prior_draws(outer, points, generator).sort(1).values
+    value = log_density(u, torch.arange(outer.particles))
+    return climb(log_density, find_peaks(u, value, most, NEGLIGIBLE).start)
+
+
+def _distinct(found: Modes) -> Modes:
+    """Modes without repetitions; elements with fewer than others repeat theirs."""
+    count = found.centre.shape[1]
+    distance = (found.centre[:, :, None] - found.centre[:, None]).abs() / found.scale[:, None]
+    earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)[None, :, :, None]
+    repeats = ((distance < SAME_MODE) & earlier).any(2)
+    kept = int((~repeats).sum(1).max())
+    order = repeats.to(torch.int64).argsort(1, stable=True)[:, :kept]
+    index = torch.where(repeats.gather(1, order), order[:, :1], order)
+    return Modes(found.centre.gather(1, index), found.scale.gather(1, index))
