@@ -166,7 +166,9 @@ def _score_target(
         found = {"evidence": score_nothing(posterior), "elpd": score_nothing(posterior)}
     else:
         if shown_rows > 0:
-            shown = estimate_posterior(RowSubset(target, shown_rows), settings, generator, deadline)
+            # what was integrated out may have been given up
+            base = observed.whole if is_integrated(target) else target
+            shown = estimate_posterior(RowSubset(base, shown_rows), settings, generator, deadline)
             given = shown.particles
             check_evidence(shown.target, given, guard)
             evidence -= given.log_evidence
@@ -187,7 +189,6 @@ def _score_target(
                 FailureCategory.NON_FINITE, f"{name} by {each.diagnostics.estimator} is {each.value}"
             )
     heldout = found.get("heldout_lpd")
-    whole = target.density if is_integrated(target) else target
     return Score(
         evidence=evidence,
         evidence_se=math.sqrt(variance),
@@ -197,9 +198,9 @@ def _score_target(
         heldout_lpd_se=None if heldout is None else heldout.standard_error,
         pareto_k=found["elpd"].diagnostics.pareto_k,
         effective_sample_size=particles.effective_sample_size,
-        num_parameters=whole.dimension,
+        num_parameters=target.density.dimension if is_integrated(target) else target.dimension,
         estimator=particles.estimator,
         seconds=deadline.elapsed,
         diagnostics={name: each.diagnostics for name, each in found.items()},
-        integrated=target.integration if is_integrated(target) else None,
+        integrated=observed.whole.integration if is_integrated(observed.whole) else None,
     )

@@ -12,10 +12,16 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.density.target import Standardisable, Target, evaluate, has_funnels
 from synthstats_lightning.scoring.estimators.importance import acceptable, adapt, draw, refine, weigh
 from synthstats_lightning.scoring.estimators.optimise import distinct
-from synthstats_lightning.scoring.estimators.particles import Particles
+from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
 from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, find_modes
 from synthstats_lightning.scoring.estimators.proposal import Proposal, first_proposal
 from synthstats_lightning.scoring.estimators.smc import bridge, pool
+from synthstats_lightning.scoring.marginals.integration import (
+    checked_at,
+    is_integrated,
+    is_unchecked,
+    whole_target,
+)
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 SELECTED_K = 0.4
@@ -23,6 +29,8 @@ SELECTED_K = 0.4
 for it: others take their place."""
 BRIDGE_PRIOR_FRACTION = 0.5
 """Share of the prior where SMC starts: the modes of a model that importance sampling fails on may mislead."""
+CHECKED_DRAWS = 60
+"""Draws from the posterior at which what was integrated out by a rule is checked."""
 BRIDGE_COMPONENTS = 4
 """Student-t components kept where SMC starts: every gradient pays for each."""
 
@@ -54,6 +62,29 @@ class Posterior(NamedTuple):
 
 
 def estimate_posterior(
+    target: Target, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
+) -> Posterior:
+    """The posterior of a target; see `climb` for the arguments.
+
+    Where a part of the model was integrated out by a rule, that is checked at draws from the posterior of the
+    rest. The whole model is estimated in its place where the check fails.
+
+    Raises:
+        ProgramFailure: See `climb`; also `SCORER_LIMIT` where the whole model has too many parameters.
+    """
+    posterior = climb(target, settings, generator, deadline)
+    if not is_unchecked(posterior.target):
+        return posterior
+    log_weight, theta = posterior.particles.log_weight, posterior.particles.theta
+    chosen = systematic_resample(log_weight[None], CHECKED_DRAWS, generator)[0].unique()
+    deadline.check("the check of what was integrated out")
+    checked = checked_at(posterior.target, theta[chosen])
+    if is_integrated(whole_target(checked)):
+        return posterior._replace(target=checked)
+    return climb(checked, settings, generator, deadline)
+
+
+def climb(
     target: Target, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
 ) -> Posterior:
     """Climbs the ladder until an estimator passes its own check.

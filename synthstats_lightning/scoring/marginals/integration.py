@@ -10,9 +10,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.scoring.density.target import Partial, Target
+from synthstats_lightning.scoring.density.target import Partial, RowSubset, Target
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
+from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
 from synthstats_lightning.scoring.score import Integration
 
 MAX_DIMENSION = 64
@@ -46,10 +47,24 @@ class Integrated(Partial, Protocol):
         ...
 
 
+@runtime_checkable
+class Checkable(Integrated, Protocol):
+    """One whose integrals come from a rule, to be checked where the others' posterior is."""
+
+    @property
+    def checked(self) -> bool:
+        """Whether that has been done."""
+        ...
+
+    def checked_at(self, theta: Float[Tensor, "particles outer"]) -> Integrated | None:
+        """The same with what the check found; `None` where the rule is not good enough there."""
+        ...
+
+
 Integrator = Callable[[Density], Integrated | None]
 """A model to one without a block; `None` where the integrator has none to take, or fails its own check."""
 
-INTEGRATORS: tuple[Integrator, ...] = (integrate_gaussian,)
+INTEGRATORS: tuple[Integrator, ...] = (integrate_gaussian, integrate_groups)
 """In the order in which they are tried."""
 
 
@@ -76,12 +91,47 @@ def integrate(density: Density) -> Density | Integrated:
     """
     tried = (integrator(density) for integrator in INTEGRATORS)
     target = next((found for found in tried if found is not None), density)
+    _check_size(target)
+    return target
+
+
+def _check_size(target: Target) -> None:
     if target.dimension > MAX_DIMENSION:
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
             f"{target.dimension} latent dimensions that cannot be integrated out, more than {MAX_DIMENSION}",
         )
-    return target
+
+
+def whole_target(target: Target) -> Target:
+    """The target of all rows, where one sees only the first."""
+    return target.target if isinstance(target, RowSubset) else target
+
+
+def is_unchecked(target: Target) -> bool:
+    """Whether a part of the model was integrated out by a rule that has not been checked."""
+    inner = whole_target(target)
+    return isinstance(inner, Checkable) and not inner.checked
+
+
+def checked_at(target: Target, theta: Float[Tensor, "particles outer"]) -> Target:
+    """A target whose rule was checked, or the whole model in its place where it is not good enough.
+
+    Args:
+        target: One that `is_unchecked`.
+        theta: Draws from its posterior.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` where the whole model has more than `MAX_DIMENSION` dimensions.
+    """
+    if isinstance(target, RowSubset):
+        return RowSubset(checked_at(target.target, theta), target.rows)
+    found = target.checked_at(theta) if isinstance(target, Checkable) else None
+    if found is None:
+        whole = whole_model(target)
+        _check_size(whole)
+        return whole
+    return found
 
 
 def is_integrated(target: Target) -> TypeGuard[Integrated]:

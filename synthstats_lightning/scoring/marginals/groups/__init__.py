@@ -1,1 +1,1 @@
-"""Group quadrature: latents of which each row reads at most one element, integrated out element by element."""
+"""Group quadrature: latents of which each row reads one element at most, integrated out by element."""

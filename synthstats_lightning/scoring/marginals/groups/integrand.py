@@ -132,9 +132,7 @@ class Integrand:
         shape = (particles * nodes, compiled.num_observations)
         if rows.shape != shape:
             rows = rows.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
-        return Terms(
-            _plain(prior.reshape(particles, nodes, -1)), _plain(rows.reshape(particles, nodes, -1))
-        )
+        return Terms(_plain(prior.reshape(particles, nodes, -1)), _plain(rows.reshape(particles, nodes, -1)))
 
     def prior_draws(
         self, outer: Outer, count: int, generator: torch.Generator

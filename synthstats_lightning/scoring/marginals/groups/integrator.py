@@ -94,6 +94,6 @@ def _distinct(found: Modes) -> Modes:
     earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)[None, :, :, None]
     repeats = ((distance < SAME_MODE) & earlier).any(2)
     kept = int((~repeats).sum(1).max())
-    order = repeats.to(torch.int64).argsort(1, stable=True)[:, :kept]
+    order = repeats.to(torch.int64).argsort(dim=1, stable=True)[:, :kept]
     index = torch.where(repeats.gather(1, order), order[:, :1], order)
     return Modes(found.centre.gather(1, index), found.scale.gather(1, index))

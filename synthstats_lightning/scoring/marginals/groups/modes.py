@@ -14,11 +14,11 @@ LogDensity = Callable[[Tensor, Tensor], Tensor]
 
 ITERATIONS = 40
 """Most Newton steps."""
-ARRIVED = 0.1
-"""A mode is found where the last move is below so many scales."""
+ARRIVED = 0.3
+"""A mode is found where the last move is below so many scales: nodes reach far to either side."""
 DIFFERENCE = 0.05
 """Step of the finite differences, in scales."""
-STEPS = (1.0, 3.0, 0.5, 0.2, 0.05)
+STEPS = (1.0, 3.0, 0.3, 0.05)
 """Multiples of the Newton step that are tried: the best is taken, or none."""
 FARTHEST = 30.0
 """Longest step, in scales of the last iteration."""
@@ -55,8 +55,8 @@ def climb(log_density: LogDensity, start: Modes) -> Modes:
     active = torch.arange(len(centre))
     for _ in range(ITERATIONS):
         here, width = centre[active], scale[active]
-        step, width = _newton(log_density, here, width, active)
-        moved, distance = _best(log_density, here, step, width, active)
+        height, step, width = _newton(log_density, here, width, active)
+        moved, distance = _best(log_density, here, height, step, width, active)
         centre[active], scale[active] = moved, width
         active = active[(distance > ARRIVED).flatten(1).any(1)]
         if len(active) == 0:
@@ -64,8 +64,8 @@ def climb(log_density: LogDensity, start: Modes) -> Modes:
     return Modes(centre, scale)
 
 
-def _newton(log_density: LogDensity, here: Tensor, width: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
-    """A step to where a parabola through three points is highest, and the parabola's scale."""
+def _newton(log_density: LogDensity, here: Tensor, width: Tensor, active: Tensor) -> tuple[Tensor, ...]:
+    """The height, a step to where a parabola through three points is highest, and the parabola's scale."""
     modes = here.shape[1]
     offset = DIFFERENCE * width
     value = log_density(torch.cat([here - offset, here, here + offset], 1), active)
@@ -78,21 +78,18 @@ def _newton(log_density: LogDensity, here: Tensor, width: Tensor, active: Tensor
     scale = torch.minimum(torch.maximum(scale, width / GROWTH), width * GROWTH).clamp(SMALLEST, LARGEST)
     step = slope * scale.square()
     longest = FARTHEST * width
-    return torch.minimum(torch.maximum(step, -longest), longest), scale
+    return middle, torch.minimum(torch.maximum(step, -longest), longest), scale
 
 
 def _best(
-    log_density: LogDensity, here: Tensor, step: Tensor, width: Tensor, active: Tensor
+    log_density: LogDensity, here: Tensor, height: Tensor, step: Tensor, width: Tensor, active: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The best of some multiples of a step, none included, and how far that is in scales."""
-    modes = here.shape[1]
-    multiples = torch.tensor([0.0, *STEPS], dtype=here.dtype)[:, None, None]
-    offsets = (step[:, None] * multiples).flatten(1, 2)
-    value = log_density(here.repeat(1, len(multiples), 1) + offsets, active)
-    value = value.unflatten(1, (len(multiples), modes))
-    best = value.argmax(1, keepdim=True)
-    taken = offsets.unflatten(1, (len(multiples), modes)).gather(1, best)[:, 0]
-    # where nothing ascends the point is as good as differences can tell
+    """The best of some multiples of a step, and how far that is in scales; no step where none ascends."""
+    multiples = torch.tensor(STEPS, dtype=here.dtype)[:, None, None]
+    offsets = step[:, None] * multiples
+    value = log_density((here[:, None] + offsets).flatten(1, 2), active).unflatten(1, offsets.shape[1:3])
+    highest, best = value.max(1, keepdim=True)
+    taken = torch.where(highest[:, 0] > height, offsets.gather(1, best)[:, 0], 0.0)
     return here + taken, (taken / width).abs()
 
 
@@ -135,9 +132,15 @@ def find_peaks(
     return Peaks(Modes(u.gather(1, index), gap.clamp(SMALLEST, LARGEST)), count)
 
 
-def local_maxima(value: Float[Tensor, "particles points elements"]) -> Bool[Tensor, "..."]:
-    """Whether each point is higher than its neighbours; the first of several equal ones is."""
+def local_maxima(
+    value: Float[Tensor, "particles points elements"],
+) -> Bool[Tensor, "particles points elements"]:
+    """Whether each point is higher than its neighbours; the last of several equal ones is.
+
+    Args:
+        value: Heights of points in order.
+    """
     low = torch.full_like(value[:, :1], -torch.inf)
     before = torch.cat([low, value[:, :-1]], 1)
     after = torch.cat([value[:, 1:], low], 1)
-    return (value > before) & (value >= after)
+    return (value >= before) & (value > after)

@@ -20,8 +20,6 @@ from synthstats_lightning.scoring.score import Integration
 
 TOLERANCE = 0.01
 """Largest accepted difference between the rule and a finer one, in nats."""
-CHECKED = 60
-"""Values of the other parameters at which the check compares them."""
 SCANNED = 400
 """Prior draws of the latent among which the check looks for modes that the rule does not know."""
 NEGLIGIBLE = 9.0
@@ -42,7 +40,7 @@ class GroupIntegrated:
         density: The whole model.
         outer: The same model with the latent held constant: its prior is that of the other parameters.
         quadrature: The rule.
-        check: What `verified` found; NaN before.
+        check: What `checked_at` found; NaN before.
     """
 
     def __init__(
@@ -189,13 +187,17 @@ class GroupIntegrated:
         found[:, parameter.start : parameter.stop] = latent
         return found
 
-    def verified(self, theta: Float[Tensor, "particles dim"]) -> GroupIntegrated | None:
+    @property
+    def checked(self) -> bool:
+        """Whether the rule was checked at draws from the posterior."""
+        return not math.isnan(self.check)
+
+    def checked_at(self, theta: Float[Tensor, "particles dim"]) -> GroupIntegrated | None:
         """The same with what a check found, or `None` if it failed.
 
         Args:
             theta: Draws from the posterior of the parameters that are left.
         """
-        theta = theta[: CHECKED]
         with torch.no_grad():
             usual = self.marginal_likelihood(theta)
             difference = (usual - self.marginal_likelihood(theta, refined=True)).abs()
@@ -227,9 +229,7 @@ class GroupIntegrated:
 
         return bool(self._each(theta, missed, SCANNED * STEP / REACHES[0]).any())
 
-    def _each(
-        self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0
-    ) -> Tensor:
+    def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
         modes = self.quadrature.reference.centre.shape[1]
         nodes = finer * modes * 2 * REACHES[0] / STEP
@@ -279,9 +279,7 @@ class GroupIntegrated:
         changed = torch.where(fresh, others + by_itself, changed)
         total = factors.sum(1)
         lonely = rest[:, read.shape[0] :]
-        changed = torch.where(
-            groups.alone, torch.where(given, lonely, total[:, None] + first.alone), changed
-        )
+        changed = torch.where(groups.alone, torch.where(given, lonely, total[:, None] + first.alone), changed)
         return Marginals(total, changed)
 
     def _draw(self, outer: Outer, generator: torch.Generator, given: Tensor) -> Tensor:

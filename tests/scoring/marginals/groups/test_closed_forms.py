@@ -1,0 +1,162 @@
+"""Group quadrature against integrals in closed form and SciPy's adaptive ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import torch
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import betaln, gammaln
+
+from tests.scoring.marginals.groups.models import (
+    COUNTS,
+    EXPOSURE,
+    REAL,
+    ROWS,
+    SUCCESSES,
+    TRIALS,
+    G,
+    frogs,
+    integrated,
+    one_way,
+)
+
+SUBSETS = [
+    np.ones(ROWS, dtype=bool),
+    np.arange(ROWS) < 9,  # the last groups have no given row
+    np.arange(ROWS) % 3 > 0,
+    np.zeros(ROWS, dtype=bool),
+]
+
+
+def subsets(log_marginal: Any, given: Any) -> tuple[float, list[float]]:
+    """The given rows together, and these with each row less or more."""
+    changed = []
+    for row in range(ROWS):
+        other = given.copy()
+        other[row] = not given[row]
+        changed.append(log_marginal(other))
+    return log_marginal(given), changed
+
+
+def draws(target: Any) -> torch.Tensor:
+    return target.sample_prior(4, torch.Generator().manual_seed(3))
+
+
+def compare(target: Any, theta: torch.Tensor, log_marginal: Any, tolerance: float = 1e-6) -> None:
+    """Every subset at every particle; `log_marginal(parameters, rows)` is the independent answer."""
+    natural = target.others.constrain(theta)
+    for given in SUBSETS:
+        found = target.marginals(theta, torch.from_numpy(given))
+        for particle in range(len(theta)):
+            parameters = {name: float(value[particle]) for name, value in natural.items()}
+            whole, changed = subsets(lambda rows, p=parameters: log_marginal(p, rows), given)
+            np.testing.assert_allclose(float(found.given[particle]), whole, atol=tolerance, rtol=0)
+            np.testing.assert_allclose(found.changed[particle].numpy(), changed, atol=tolerance, rtol=0)
+
+
+def test_normal_means_are_a_multivariate_normal():
+    def log_marginal(p: dict[str, float], rows: Any) -> float:
+        if not rows.any():
+            return 0.0
+        same = G[rows][:, None] == G[rows][None]
+        covariance = p["tau"] ** 2 * same + 0.7**2 * np.eye(rows.sum())
+        return float(stats.multivariate_normal(np.full(rows.sum(), p["mu"]), covariance).logpdf(REAL[rows]))
+
+    target = integrated(one_way, REAL)
+    assert (target.dimension, target.coupled, target.density.dimension) == (2, True, 8)
+    compare(target, draws(target), log_marginal)
+
+
+def test_gamma_rates_are_negative_binomials():
+    def model(y: Any) -> None:
+        alpha = pm.Exponential("alpha", 1)
+        rate = pm.Gamma("rate", alpha, 1.3, shape=6)
+        pm.Poisson("y", rate[G] * EXPOSURE, observed=y)
+
+    def log_marginal(p: dict[str, float], rows: Any) -> float:
+        total = 0.0
+        for g in range(6):
+            mine = rows & (g == G)
+            y, t, a = COUNTS[mine], EXPOSURE[mine], p["alpha"]
+            total += float((y * np.log(t) - gammaln(y + 1)).sum()) + a * math.log(1.3) - gammaln(a)
+            total += gammaln(a + y.sum()) - (a + y.sum()) * math.log(1.3 + t.sum())
+        return total
+
+    target = integrated(model, COUNTS)
+    compare(target, torch.tensor([[-1.0], [0.5], [1.5]], dtype=torch.float64), log_marginal)
+
+
+def test_beta_probabilities_are_beta_binomials():
+    def model(y: Any) -> None:
+        a = pm.HalfNormal("a", 3)
+        p = pm.Beta("p", a, 2.5, shape=6)
+        pm.Binomial("y", n=TRIALS, p=p[G], observed=y)
+
+    def log_marginal(p: dict[str, float], rows: Any) -> float:
+        total = 0.0
+        for g in range(6):
+            mine = rows & (g == G)
+            y, n, a = SUCCESSES[mine], TRIALS[mine], p["a"]
+            choose = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
+            total += float(choose.sum()) + betaln(a + y.sum(), 2.5 + (n - y).sum()) - betaln(a, 2.5)
+        return total
+
+    target = integrated(model, SUCCESSES)
+    compare(target, draws(target), log_marginal)
+
+
+def by_quad(log_joint: Any, lower: float, upper: float, points: Any = None) -> float:
+    """Logarithm of an integral whose integrand may be tiny everywhere."""
+    grid = np.linspace(lower, upper, 4001)
+    shift = max(log_joint(float(u)) for u in grid)
+    peak = float(grid[int(np.argmax([log_joint(float(u)) for u in grid]))])
+    value, _ = quad(
+        lambda u: math.exp(log_joint(u) - shift), lower, upper, limit=400, points=[peak], epsabs=1e-13
+    )
+    return shift + math.log(value)
+
+
+def test_logistic_normal_against_adaptive_quadrature():
+    target = integrated(frogs, SUCCESSES)
+    theta = torch.tensor([[0.4, -0.3], [-1.0, 0.8]], dtype=torch.float64)
+    natural = target.others.constrain(theta)
+    found = target.marginal_likelihood(theta)
+    for particle in range(2):
+        mu, tau = float(natural["mu"][particle]), float(natural["tau"][particle])
+        total = 0.0
+        for g in range(6):
+            n, y = TRIALS[g == G], SUCCESSES[g == G]
+
+            def log_joint(u: float, n: Any = n, y: Any = y) -> float:
+                rows = stats.binom.logpmf(y, n, 1 / (1 + math.exp(-u)))
+                return float(stats.norm.logpdf(u, mu, tau) + rows.sum())  # noqa: B023
+
+            total += by_quad(log_joint, mu - 10 * tau, mu + 10 * tau)
+        assert abs(float(found[particle]) - total) < 1e-6
+
+
+def test_rounded_responses_have_interval_probabilities():
+    def model(y: Any) -> None:
+        mu = pm.Normal("mu", 0, 1)
+        a = pm.Laplace("a", mu, 0.8, shape=6)
+        pm.Normal("y", a[G], 0.4, observed=y)
+
+    target = integrated(model, REAL, rounding=0.5)
+    response = np.asarray(REAL)
+    total = 0.0
+    for g in range(6):
+        y = response[g == G]
+
+        def log_joint(u: float, y: Any = y) -> float:
+            mass = stats.norm.cdf(y + 0.25, u, 0.4) - stats.norm.cdf(y - 0.25, u, 0.4)
+            return float(stats.laplace.logpdf(u, 0.3, 0.8) + np.log(np.maximum(mass, 1e-300)).sum())
+
+        total += by_quad(log_joint, -8.0, 8.0)
+    found = target.marginal_likelihood(torch.tensor([[0.3]], dtype=torch.float64))
+    # the prior's kink is where the rule converges slowly
+    assert abs(float(found[0]) - total) < 0.02

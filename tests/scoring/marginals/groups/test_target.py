@@ -1,0 +1,182 @@
+"""A model without its latent, in all that estimators and predictions ask of a target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import torch
+from scipy import stats
+from scipy.integrate import quad
+
+from synthstats_lightning.scoring.engine import score_graph
+from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
+from synthstats_lightning.scoring.marginals.groups.modes import Modes
+from synthstats_lightning.scoring.marginals.groups.quadrature import Quadrature
+from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
+from synthstats_lightning.scoring.marginals.integration import completed
+from synthstats_lightning.scoring.settings import EngineSettings
+from tests.scoring.marginals.groups.models import (
+    COVARIATES,
+    REAL,
+    ROWS,
+    SUCCESSES,
+    TRIALS,
+    G,
+    density_of,
+    frogs,
+    graph_of,
+    integrated,
+    one_way,
+    squares,
+)
+
+SQUARES = np.round(np.array([1.2, 0.8, 3.5, 0.1, 2.0, 0.5])[G] + 0.1 * np.cos(np.arange(ROWS)), 2)
+EVERYTHING = torch.ones(ROWS, dtype=torch.bool)
+
+
+def exact_squares(rows: Any) -> float:
+    total = 0.0
+    for g in range(6):
+        y = SQUARES[rows & (g == G)]
+
+        def density(a: float, y: Any = y) -> float:
+            return float(np.exp(stats.norm.logpdf(a, 0, 2) + stats.norm.logpdf(y, a * a, 0.3).sum()))
+
+        value, _ = quad(density, 0, 12, limit=500, points=[0.3, 0.7, 0.9, 1.1, 1.4, 1.9], epsabs=1e-14)
+        total += math.log(2 * value)
+    return total
+
+
+def test_every_sign_mode_counts_and_nothing_is_sampled():
+    score = score_graph(graph_of(squares, SQUARES), COVARIATES, SQUARES)
+    whole = exact_squares(np.ones(ROWS, dtype=bool))
+    loo = [whole - exact_squares(np.arange(ROWS) != row) for row in range(ROWS)]
+    assert score.evidence == pytest.approx(whole, abs=1e-5)
+    assert score.evidence_se == 0.0
+    assert score.elpd == pytest.approx(sum(loo), abs=1e-5)
+    assert score.num_parameters == 6
+    assert (score.integrated.method, score.integrated.size) == ("quadrature", 6)
+    assert 0 <= score.integrated.check < 1e-4
+
+
+def test_held_out_and_shown_rows_of_a_model_without_other_parameters():
+    graph = graph_of(squares, SQUARES)
+    kept = np.arange(ROWS) < ROWS - 2
+    score = score_graph(graph, COVARIATES, SQUARES, held_out=2, shown_rows=3)
+    shown = exact_squares(np.arange(ROWS) < 3)
+    assert score.evidence == pytest.approx(exact_squares(kept) - shown, abs=1e-5)
+    rows = []
+    for row in (ROWS - 2, ROWS - 1):
+        with_row = kept.copy()
+        with_row[row] = True
+        rows.append(exact_squares(with_row) - exact_squares(kept))
+    assert score.heldout_lpd == pytest.approx(sum(rows), abs=1e-5)
+    chosen = score_graph(graph, COVARIATES, SQUARES)
+    assert math.isfinite(chosen.heldout_lpd)
+
+
+def one_mode_known(target: GroupIntegrated) -> GroupIntegrated:
+    rule = target.quadrature
+    first = Modes(*(part[:, :1] for part in rule.reference))
+    return GroupIntegrated(target.density, target.others, Quadrature(rule.integrand, rule.groups, first))
+
+
+def test_the_check_refuses_a_rule_that_misses_modes():
+    target = integrated(squares, SQUARES)
+    nothing = torch.zeros(1, 0, dtype=torch.float64)
+    assert target.quadrature.reference.centre.shape[1] == 2
+    assert target.checked_at(nothing) is not None
+    assert one_mode_known(target).checked_at(nothing) is None
+
+
+def test_a_rule_that_is_refused_leaves_the_whole_model_to_the_estimators(monkeypatch):
+    monkeypatch.setattr(GroupIntegrated, "checked_at", lambda self, theta: None)
+    score = score_graph(graph_of(one_way, REAL), COVARIATES, REAL)
+    assert score.scored, score.message
+    assert score.integrated is None
+    assert score.num_parameters == 8
+
+
+def test_gradients_are_those_of_the_integral():
+    target = integrated(frogs, SUCCESSES)
+    theta = torch.tensor([[0.4, -0.3], [-1.0, 0.8]], dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(target.marginal_likelihood(theta).sum(), theta)
+    for axis in range(2):
+        step = 1e-4 * torch.eye(2, dtype=torch.float64)[axis]
+        with torch.no_grad():
+            ahead, back = (target.marginal_likelihood(theta + sign * step) for sign in (1, -1))
+        assert torch.allclose(gradient[:, axis], (ahead - back) / 2e-4, atol=1e-6)
+
+
+def test_rows_are_the_same_alone_and_among_many_particles():
+    target = integrated(frogs, SUCCESSES)
+    theta = target.sample_prior(700, torch.Generator().manual_seed(1))
+    many = target.marginals(theta)
+    few = target.marginals(theta[:3])
+    assert torch.allclose(many.given[:3], few.given, atol=1e-9)
+    assert torch.allclose(many.changed[:3], few.changed, atol=1e-8)
+
+
+@pytest.mark.parametrize("given", [np.ones(ROWS, dtype=bool), np.arange(ROWS) < 6])
+def test_draws_of_the_latent_are_those_of_its_posterior(given):
+    target = integrated(one_way, REAL)
+    theta = torch.tensor([[0.3, -0.5]], dtype=torch.float64).expand(6000, 2)
+    generator = torch.Generator().manual_seed(0)
+    density, whole = completed(target, theta, generator, torch.from_numpy(given))
+    natural = density.constrain(whole)
+    outer = target.others.constrain(theta[:1])
+    mu, tau = float(outer["mu"]), float(outer["tau"])
+    assert torch.allclose(natural["mu"], torch.tensor(mu, dtype=torch.float64))
+    for g in range(6):
+        y = REAL[given & (g == G)]
+        precision = 1 / tau**2 + len(y) / 0.7**2
+        mean = (mu / tau**2 + y.sum() / 0.7**2) / precision
+        assert stats.kstest(natural["a"][:, g].numpy(), stats.norm(mean, precision**-0.5).cdf).pvalue > 1e-3
+
+
+def test_the_same_score_twice_and_close_to_the_whole_model():
+    graph = graph_of(frogs, SUCCESSES)
+    settings = EngineSettings(importance_draws=2000)
+    score = score_graph(graph, COVARIATES, SUCCESSES, settings=settings)
+    again = score_graph(graph, COVARIATES, SUCCESSES, settings=settings)
+    assert replace(score, seconds=0.0) == replace(again, seconds=0.0)
+    assert score.integrated.check < 0.01
+    assert score.num_parameters == 8
+    assert score.evidence == pytest.approx(exact_frogs(), abs=5 * score.evidence_se + 1e-3)
+
+
+def exact_frogs() -> float:
+    """Evidence by SciPy's binomial on a product grid: mean by scale by effect."""
+    u = np.linspace(-12, 12, 601)
+    rows = stats.binom.logpmf(SUCCESSES[:, None], TRIALS[:, None], 1 / (1 + np.exp(-u)))
+    groups = np.stack([rows[g == G].sum(0) for g in range(6)])
+    mus = np.linspace(-7, 7, 141)
+    scales = np.exp(np.linspace(-7, 3, 201))
+    total = np.zeros((len(mus), len(scales)))
+    shift = groups.max(1)
+    for j, tau in enumerate(scales):
+        # the prior at its own resolution, where that is finer than the grid
+        z = np.linspace(-8, 8, 161)
+        at = mus[:, None] + tau * z
+        weight = stats.norm.pdf(z) * (z[1] - z[0])
+        for g in range(6):
+            likelihood = np.exp(np.interp(at, u, groups[g]) - shift[g])
+            total[:, j] += np.log((likelihood * weight).sum(1)) + shift[g]
+    log_prior = stats.norm.logpdf(mus, 0, 1.5)[:, None] + stats.expon.logpdf(scales) + np.log(scales)
+    cell = (mus[1] - mus[0]) * (np.log(scales[1]) - np.log(scales[0]))
+    joint = total + log_prior
+    highest = joint.max()
+    return float(highest + math.log(np.exp(joint - highest).sum() * cell))
+
+
+def test_latents_that_pay_for_themselves_only():
+    def few(y: Any) -> None:
+        a = pm.Normal("a", 0, 1, shape=2)
+        pm.Normal("y", a[(G > 2).astype(int)], 0.5, observed=y)
+
+    assert integrate_groups(density_of(few, REAL)) is None
