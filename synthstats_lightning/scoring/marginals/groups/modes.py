@@ -24,7 +24,7 @@ FARTHEST = 30.0
 """Longest step, in scales of the last iteration."""
 GROWTH = 10.0
 """Most by which a scale changes in one iteration."""
-SMALLEST, LARGEST = 1e-8, 1e12
+SMALLEST, LARGEST = 1e-150, 1e150
 """Scales are kept between these."""
 
 

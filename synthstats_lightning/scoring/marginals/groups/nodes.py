@@ -43,7 +43,7 @@ class Nodes(NamedTuple):
     log_weight: Float[Tensor, "particles nodes elements"]
 
 
-def place(modes: Modes, reach: float, finer: int = 1) -> Nodes:
+def place(modes: Modes, reach: float, finer: float = 1.0) -> Nodes:
     """The rule around some modes.
 
     Args:

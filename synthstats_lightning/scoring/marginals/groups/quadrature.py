@@ -11,13 +11,19 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.standardise import MOMENTS
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, Terms
-from synthstats_lightning.scoring.marginals.groups.modes import LogDensity, Modes, climb
+from synthstats_lightning.scoring.marginals.groups.modes import LARGEST, SMALLEST, LogDensity, Modes, climb
 from synthstats_lightning.scoring.marginals.groups.nodes import FALLEN, REACHES, Nodes, outermost, place
 
 CHUNK = 600_000
 """Most numbers in one array: particles times nodes times rows."""
-REFINEMENT = 2
+REFINEMENT = 2.0
 """How many times as many nodes the check takes."""
+POINT = 1e-11
+"""A prior narrower than this, relative to where it is, is a point: floats cannot tell nodes near it apart."""
+UNRESOLVED = 8.0
+"""An integrand is not resolved where both neighbours of the highest node lie so many nats below it."""
+UNBOUNDED = 3.0
+"""Nor where the outermost nodes lie no more than so many below."""
 
 
 class Integrals(NamedTuple):
@@ -92,27 +98,29 @@ class Quadrature:
             refined: Whether to take the finest and widest rule, for a check.
         """
         fixed = Outer(outer.particles, {node: value.detach() for node, value in outer.values.items()})
-        modes = self.modes(fixed, given)
+        modes, points = self._at_points(fixed, self.modes(fixed, given))
         pending = torch.arange(outer.particles)
         indices, parts = [], []
         for reach in REACHES[-1:] if refined else REACHES:
-            nodes = place(modes.select(pending), reach, REFINEMENT if refined else 1)
+            nodes = place(modes.select(pending), reach, REFINEMENT if refined else 1.0)
             terms = self.integrand(outer.select(pending), nodes.u)
-            tables = self._tables(terms, nodes, given, changes)
+            here = None if points is None else points[pending]
+            base = self._base(terms, nodes, here)
+            tables = self._tables(terms, base, given, changes)
             done = torch.ones(len(pending), dtype=torch.bool)
             if reach != REACHES[-1]:
                 done = self._fallen(tables, given, modes.centre.shape[1])
             if bool(done.any()):
                 chosen = torch.nonzero(done)[:, 0]
                 indices.append(pending[chosen])
-                parts.append(_summed_up(tables, terms, chosen))
+                parts.append(self._summed_up(tables, terms, given, here, chosen))
             pending = pending[~done]
             if len(pending) == 0:
                 break
         order = torch.cat(indices).argsort()
         return Integrals(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
 
-    def posterior(self, outer: Outer, given: Bool[Tensor, " rows"], finer: int) -> Nodes:
+    def posterior(self, outer: Outer, given: Bool[Tensor, " rows"], finer: float) -> Nodes:
         """Nodes with the log-density of each element given some rows for weights, not normalised.
 
         Args:
@@ -120,29 +128,60 @@ class Quadrature:
             given: Which rows count.
             finer: How many times as many nodes as the integrals take.
         """
-        nodes = place(self.modes(outer, given), REACHES[-1], finer)
-        found = self.log_density(outer, given)(nodes.u, torch.arange(outer.particles))
-        return Nodes(nodes.u, nodes.log_weight + found)
+        modes, points = self._at_points(outer, self.modes(outer, given))
+        nodes = place(modes, REACHES[-1], finer)
+        terms = self.integrand(outer, nodes.u)
+        base = self._base(terms, nodes, points)
+        return Nodes(nodes.u, self._tables(terms, base, given, False).whole)
 
-    def _start(self, outer: Outer, given: Tensor) -> Modes:
-        """The reference, or the prior's centre, or between them: whichever is higher."""
-        known = Modes(*(part.expand(outer.particles, -1, -1) for part in self.reference))
+    def _prior_moments(self, outer: Outer) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of each element's prior, where they are known `[particles, 1, elements]`."""
         moments = MOMENTS.get(self.integrand.parameter.distribution.name)
-        if moments is None or known.centre.shape[1] > 1:
-            return known
+        if moments is None:
+            return None
         mean, deviation = (
             part.expand(outer.particles, *self.integrand.padded).reshape(outer.particles, 1, -1)
             for part in moments(*self.integrand.hyperparameters(outer))
         )
+        return mean.nan_to_num(nan=0.0), deviation.nan_to_num(nan=1.0)
+
+    def _start(self, outer: Outer, given: Tensor) -> Modes:
+        """The reference, or the prior's centre, or between them: whichever is higher."""
+        known = Modes(*(part.expand(outer.particles, -1, -1) for part in self.reference))
+        moments = self._prior_moments(outer)
+        if moments is None or known.centre.shape[1] > 1:
+            return known
+        mean, deviation = moments
         between = 0.5 * (known.centre + mean)
-        centre = torch.cat([known.centre, mean, between], 1).nan_to_num(nan=0.0)
-        width = torch.minimum(known.scale, deviation.nan_to_num(nan=1.0).clamp(1e-6, 1e6))
+        centre = torch.cat([known.centre, mean, between], 1)
+        width = torch.minimum(known.scale, deviation.clamp(SMALLEST, LARGEST))
         value = self.log_density(outer, given)(centre, torch.arange(outer.particles))
         return Modes(centre.gather(1, value.argmax(1, keepdim=True)), width)
 
-    def _tables(self, terms: Terms, nodes: Nodes, given: Tensor, changes: bool) -> _Tables:
+    def _at_points(self, outer: Outer, modes: Modes) -> tuple[Modes, Tensor | None]:
+        """Modes moved to where the prior is a point, and where that is `[particles, elements]`."""
+        moments = self._prior_moments(outer)
+        if moments is None:
+            return modes, None
+        mean, deviation = moments
+        points = deviation <= POINT * mean.abs()
+        if not bool(points.any()):
+            return modes, None
+        return Modes(torch.where(points, mean, modes.centre), modes.scale), points[:, 0]
+
+    def _base(self, terms: Terms, nodes: Nodes, points: Tensor | None) -> Tensor:
+        """Log prior and weight of each node; a point's prior is all at its first mode's centre."""
+        base = terms.prior + nodes.log_weight
+        if points is None:
+            return base
+        count = nodes.u.shape[1] // self.reference.centre.shape[1]
+        alone = torch.full((nodes.u.shape[1], 1), -torch.inf, dtype=base.dtype)
+        alone[count // 2] = 0.0
+        return torch.where(points[:, None], alone, base)
+
+    def _tables(self, terms: Terms, base: Tensor, given: Tensor, changes: bool) -> _Tables:
         counted = torch.where(given, terms.rows, 0.0)
-        whole = terms.prior + nodes.log_weight + summed(counted, self.groups)
+        whole = base + summed(counted, self.groups)
         if not changes:
             return _Tables(whole, None)
         element = self.groups.element
@@ -153,7 +192,7 @@ class Quadrature:
             # right also where a node is impossible for one of an element's rows only
             possible = counted.isfinite()
             finite = torch.where(possible, counted, 0.0)
-            rest = terms.prior + nodes.log_weight + summed(finite, self.groups)
+            rest = base + summed(finite, self.groups)
             lost = summed((~possible).to(counted.dtype), self.groups).index_select(-1, element)
             others = rest.index_select(-1, element) - finite
             others = torch.where(lost - (~possible).to(counted.dtype) > 0, -torch.inf, others)
@@ -170,6 +209,23 @@ class Quadrature:
             found &= (_has_fallen(tables.changed.detach(), modes) | ignored).all(-1)
         return found
 
+    def _summed_up(
+        self, tables: _Tables, terms: Terms, given: Tensor, points: Tensor | None, chosen: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The integrals of some particles; no mass where the integrand of the given rows is not resolved."""
+        whole = tables.whole if len(chosen) == len(tables.whole) else tables.whole[chosen]
+        read = summed(given.to(torch.float64), self.groups) > 0
+        broken = read & ~_resolved(whole.detach(), self.reference.centre.shape[1])
+        if points is not None:
+            broken = broken & ~points[chosen]
+        integral = torch.where(broken, -torch.inf, whole.logsumexp(1))
+        alone = terms.rows[chosen, 0]
+        if tables.changed is None:
+            return integral, torch.zeros_like(alone), alone
+        changed = tables.changed if len(chosen) == len(tables.changed) else tables.changed[chosen]
+        lost = broken.index_select(1, self.groups.element)
+        return integral, torch.where(lost, -torch.inf, changed.logsumexp(1)), alone
+
 
 class _Tables(NamedTuple):
     """Log integrands with their weights at the nodes, each row's of its element."""
@@ -184,10 +240,11 @@ def _has_fallen(table: Tensor, modes: int) -> Tensor:
     return (ends < highest - FALLEN) | ~highest.isfinite()
 
 
-def _summed_up(tables: _Tables, terms: Terms, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    whole = tables.whole if len(chosen) == len(tables.whole) else tables.whole[chosen]
-    alone = terms.rows[chosen, 0]
-    if tables.changed is None:
-        return whole.logsumexp(1), torch.zeros_like(alone), alone
-    changed = tables.changed if len(chosen) == len(tables.changed) else tables.changed[chosen]
-    return whole.logsumexp(1), changed.logsumexp(1), alone
+def _resolved(table: Tensor, modes: int) -> Tensor:
+    """Whether nodes see the shape of each integrand: else its sum may be far too large."""
+    highest, best = table.max(1, keepdim=True)
+    last = table.shape[1] - 1
+    before, after = ((best + step).clamp(0, last) for step in (-1, 1))
+    beside = torch.maximum(table.gather(1, before), table.gather(1, after))
+    ends = table[:, outermost(table.shape[1], modes)].amax(1, keepdim=True)
+    return ((beside > highest - UNRESOLVED) & (ends < highest - UNBOUNDED))[:, 0]

@@ -26,7 +26,7 @@ NEGLIGIBLE = 9.0
 """Unknown modes so many nats below the highest are let pass."""
 SAME_MODE = 1.0
 """Two points are one mode if they are closer than so many scales."""
-FINER = 8
+FINER = 8.0
 """How many times as many nodes draws of the latent are chosen from as integrals take."""
 
 

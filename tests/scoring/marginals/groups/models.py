@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from synthstats_lightning.programs.canonical import canonicalise
 from synthstats_lightning.programs.graph import DataSchema, ModelGraph
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
@@ -32,13 +31,13 @@ SUCCESSES = RNG.binomial(TRIALS, 0.6)
 
 
 def graph_of(build: Callable[[Any], None], response: Any) -> ModelGraph:
-    """The canonical graph of a model of `y`, whose columns are those of `COVARIATES`."""
+    """The graph of a model of `y`, whose columns are those of `COVARIATES`."""
     dtype = str(response.dtype)
     columns = {name: str(column.dtype) for name, column in COVARIATES.items()}
     schema = DataSchema(columns, "y", dtype, len(response))
     with pm.Model() as model:
         build(sentinel(len(response), dtype))
-    return canonicalise(parse_graph(json.dumps(extract_graph(model, schema, COVARIATES)), schema))
+    return parse_graph(json.dumps(extract_graph(model, schema, COVARIATES)), schema)
 
 
 def density_of(build: Callable[[Any], None], response: Any, rounding: float | None = None) -> Density:
@@ -68,3 +67,10 @@ def frogs(y: Any) -> None:
     tau = pm.Exponential("tau", 1)
     a = pm.Normal("a", mu, tau, shape=6)
     pm.Binomial("y", n=TRIALS, logit_p=a[G], observed=y)
+
+
+def log_integral(log_density: Any, lower: float, upper: float) -> float:
+    """Logarithm of the integral of a function of an array, by brute force."""
+    grid = np.linspace(lower, upper, 40_001)
+    value = log_density(grid)
+    return float(value.max() + np.log(np.trapezoid(np.exp(value - value.max()), grid)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pymc as pm
 import pytest
 import torch
 from scipy import stats
-from scipy.integrate import quad
 
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
@@ -31,24 +29,24 @@ from tests.scoring.marginals.groups.models import (
     frogs,
     graph_of,
     integrated,
+    log_integral,
     one_way,
     squares,
 )
 
 SQUARES = np.round(np.array([1.2, 0.8, 3.5, 0.1, 2.0, 0.5])[G] + 0.1 * np.cos(np.arange(ROWS)), 2)
-EVERYTHING = torch.ones(ROWS, dtype=torch.bool)
+QUICK = EngineSettings(importance_draws=1000, heldout_fraction=0.0)
 
 
 def exact_squares(rows: Any) -> float:
     total = 0.0
     for g in range(6):
-        y = SQUARES[rows & (g == G)]
+        y = SQUARES[rows & (g == G)][:, None]
 
-        def density(a: float, y: Any = y) -> float:
-            return float(np.exp(stats.norm.logpdf(a, 0, 2) + stats.norm.logpdf(y, a * a, 0.3).sum()))
+        def log_density(a: Any, y: Any = y) -> Any:
+            return stats.norm.logpdf(a, 0, 2) + stats.norm.logpdf(y, a * a, 0.3).sum(0)
 
-        value, _ = quad(density, 0, 12, limit=500, points=[0.3, 0.7, 0.9, 1.1, 1.4, 1.9], epsabs=1e-14)
-        total += math.log(2 * value)
+        total += log_integral(log_density, -14, 14)
     return total
 
 
@@ -56,9 +54,9 @@ def test_every_sign_mode_counts_and_nothing_is_sampled():
     score = score_graph(graph_of(squares, SQUARES), COVARIATES, SQUARES)
     whole = exact_squares(np.ones(ROWS, dtype=bool))
     loo = [whole - exact_squares(np.arange(ROWS) != row) for row in range(ROWS)]
-    assert score.evidence == pytest.approx(whole, abs=1e-5)
+    assert score.evidence == pytest.approx(whole, abs=3e-4)
     assert score.evidence_se == 0.0
-    assert score.elpd == pytest.approx(sum(loo), abs=1e-5)
+    assert score.elpd == pytest.approx(sum(loo), abs=3e-4)
     assert score.num_parameters == 6
     assert (score.integrated.method, score.integrated.size) == ("quadrature", 6)
     assert 0 <= score.integrated.check < 1e-4
@@ -69,13 +67,13 @@ def test_held_out_and_shown_rows_of_a_model_without_other_parameters():
     kept = np.arange(ROWS) < ROWS - 2
     score = score_graph(graph, COVARIATES, SQUARES, held_out=2, shown_rows=3)
     shown = exact_squares(np.arange(ROWS) < 3)
-    assert score.evidence == pytest.approx(exact_squares(kept) - shown, abs=1e-5)
+    assert score.evidence == pytest.approx(exact_squares(kept) - shown, abs=3e-4)
     rows = []
     for row in (ROWS - 2, ROWS - 1):
         with_row = kept.copy()
         with_row[row] = True
         rows.append(exact_squares(with_row) - exact_squares(kept))
-    assert score.heldout_lpd == pytest.approx(sum(rows), abs=1e-5)
+    assert score.heldout_lpd == pytest.approx(sum(rows), abs=3e-4)
     chosen = score_graph(graph, COVARIATES, SQUARES)
     assert math.isfinite(chosen.heldout_lpd)
 
@@ -96,7 +94,7 @@ def test_the_check_refuses_a_rule_that_misses_modes():
 
 def test_a_rule_that_is_refused_leaves_the_whole_model_to_the_estimators(monkeypatch):
     monkeypatch.setattr(GroupIntegrated, "checked_at", lambda self, theta: None)
-    score = score_graph(graph_of(one_way, REAL), COVARIATES, REAL)
+    score = score_graph(graph_of(one_way, REAL), COVARIATES, REAL, settings=QUICK)
     assert score.scored, score.message
     assert score.integrated is None
     assert score.num_parameters == 8
@@ -125,7 +123,7 @@ def test_rows_are_the_same_alone_and_among_many_particles():
 @pytest.mark.parametrize("given", [np.ones(ROWS, dtype=bool), np.arange(ROWS) < 6])
 def test_draws_of_the_latent_are_those_of_its_posterior(given):
     target = integrated(one_way, REAL)
-    theta = torch.tensor([[0.3, -0.5]], dtype=torch.float64).expand(6000, 2)
+    theta = torch.tensor([[0.3, -0.5]], dtype=torch.float64).expand(1500, 2)
     generator = torch.Generator().manual_seed(0)
     density, whole = completed(target, theta, generator, torch.from_numpy(given))
     natural = density.constrain(whole)
@@ -139,12 +137,9 @@ def test_draws_of_the_latent_are_those_of_its_posterior(given):
         assert stats.kstest(natural["a"][:, g].numpy(), stats.norm(mean, precision**-0.5).cdf).pvalue > 1e-3
 
 
-def test_the_same_score_twice_and_close_to_the_whole_model():
+def test_the_score_of_a_hierarchy_is_that_of_the_whole_model():
     graph = graph_of(frogs, SUCCESSES)
-    settings = EngineSettings(importance_draws=2000)
-    score = score_graph(graph, COVARIATES, SUCCESSES, settings=settings)
-    again = score_graph(graph, COVARIATES, SUCCESSES, settings=settings)
-    assert replace(score, seconds=0.0) == replace(again, seconds=0.0)
+    score = score_graph(graph, COVARIATES, SUCCESSES, settings=QUICK)
     assert score.integrated.check < 0.01
     assert score.num_parameters == 8
     assert score.evidence == pytest.approx(exact_frogs(), abs=5 * score.evidence_se + 1e-3)
@@ -155,8 +150,8 @@ def exact_frogs() -> float:
     u = np.linspace(-12, 12, 601)
     rows = stats.binom.logpmf(SUCCESSES[:, None], TRIALS[:, None], 1 / (1 + np.exp(-u)))
     groups = np.stack([rows[g == G].sum(0) for g in range(6)])
-    mus = np.linspace(-7, 7, 141)
-    scales = np.exp(np.linspace(-7, 3, 201))
+    mus = np.linspace(-7, 7, 71)
+    scales = np.exp(np.linspace(-7, 3, 81))
     total = np.zeros((len(mus), len(scales)))
     shift = groups.max(1)
     for j, tau in enumerate(scales):
