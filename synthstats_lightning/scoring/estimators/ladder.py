@@ -76,7 +76,7 @@ def estimate_posterior(
     if not is_unchecked(posterior.target):
         return posterior
     log_weight, theta = posterior.particles.log_weight, posterior.particles.theta
-    chosen = systematic_resample(log_weight[None], CHECKED_DRAWS, generator)[0].unique()
+    chosen = sorted(set(systematic_resample(log_weight[None], CHECKED_DRAWS, generator)[0].tolist()))
     deadline.check("the check of what was integrated out")
     checked = checked_at(posterior.target, theta[chosen])
     if is_integrated(whole_target(checked)):

@@ -21,7 +21,7 @@ class Grouping(NamedTuple):
     """A latent of conditionally independent elements, and the rows that read each.
 
     Attributes:
-        parameter: The latent.
+        parameter: The latent, as the model lays it out.
         element: The element that each row reads, `NONE` where it reads none `[rows]`.
         dependent: Nodes whose values depend on the latent, itself included.
     """

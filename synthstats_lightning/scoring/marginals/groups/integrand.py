@@ -60,7 +60,7 @@ class Integrand:
 
     Args:
         compiled: The whole model.
-        grouping: The latent.
+        grouping: The latent, with what depends on it.
     """
 
     def __init__(self, compiled: Compiled, grouping: Grouping) -> None:

@@ -87,7 +87,7 @@ def _best(
     """The best of some multiples of a step, and how far that is in scales; no step where none ascends."""
     multiples = torch.tensor(STEPS, dtype=here.dtype)[:, None, None]
     offsets = step[:, None] * multiples
-    value = log_density((here[:, None] + offsets).flatten(1, 2), active).unflatten(1, offsets.shape[1:3])
+    value = log_density((here[:, None] + offsets).flatten(1, 2), active).reshape(offsets.shape)
     highest, best = value.max(1, keepdim=True)
     taken = torch.where(highest[:, 0] > height, offsets.gather(1, best)[:, 0], 0.0)
     return here + taken, (taken / width).abs()
@@ -99,11 +99,11 @@ class Peaks(NamedTuple):
     Attributes:
         start: Where they are and how far their neighbours `[particles, modes, elements]`; elements that have
             fewer repeat their highest.
-        count: Largest number of an element's local maxima `[particles]`.
+        largest: Largest number of an element's local maxima `[particles]`.
     """
 
     start: Modes
-    count: Int[Tensor, " particles"]
+    largest: Int[Tensor, " particles"]
 
 
 def find_peaks(
@@ -115,7 +115,7 @@ def find_peaks(
     """The highest local maxima of each element's integrand among points in ascending order.
 
     Args:
-        u: The points.
+        u: The points, unconstrained values of the latent.
         value: The integrands' logarithm there.
         most: Most maxima of an element.
         negligible: Maxima so many nats below the highest are none.

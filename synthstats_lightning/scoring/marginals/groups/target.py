@@ -39,7 +39,7 @@ class GroupIntegrated:
     Args:
         density: The whole model.
         outer: The same model with the latent held constant: its prior is that of the other parameters.
-        quadrature: The rule.
+        quadrature: How the latent is integrated out.
         check: What `checked_at` found; NaN before.
     """
 

@@ -94,7 +94,7 @@ def test_the_check_refuses_a_rule_that_misses_modes():
 
 def test_a_rule_that_is_refused_leaves_the_whole_model_to_the_estimators(monkeypatch):
     monkeypatch.setattr(GroupIntegrated, "checked_at", lambda self, theta: None)
-    score = score_graph(graph_of(one_way, REAL), COVARIATES, REAL, settings=QUICK)
+    score = score_graph(graph_of(frogs, SUCCESSES), COVARIATES, SUCCESSES, settings=QUICK)
     assert score.scored, score.message
     assert score.integrated is None
     assert score.num_parameters == 8
