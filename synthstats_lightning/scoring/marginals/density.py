@@ -335,7 +335,7 @@ class Density:
             generator: Source of all randomness.
         """
         with torch.no_grad():
-            values = self._all_values(theta)
+            values = self.node_values(theta)
             labels = self._compiled.labels
             if labels is not None:
                 for node, states in labels.draw(values, len(theta), self.coupled, generator).items():
