@@ -9,10 +9,11 @@ whoever reads parameters, ranks or supports need not know that a distribution is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from synthstats_lightning.programs.distribution import Distribution, Domain, Support, entry
+from synthstats_lightning.programs.distribution import ANY, Distribution, Domain, Range, Support, entry
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.laws import BOUNDED, COMPOSITES, VECTORS, Law, read_law
 
@@ -91,6 +92,8 @@ def _made(
         (*own.values(), *(domain for part in parts for domain in part.domains)),
         integer_parameters=frozenset(f"{i}.{n}" for i, part in numbered for n in part.integer_parameters),
         fixed={f"{i}.{n}": value for i, part in numbered for n, value in part.fixed.items()},
+        ranges={name: ANY for name in own if name in law.bounds}
+        | {f"{i}.{n}": value for i, part in numbered for n, value in part.ranges.items()},
         event_rank=int(law.name in VECTORS) + parts[0].event_rank,
         parameter_ranks=ranks,
         atoms=support is Support.MIXED and law.name in ("Censored", "Hurdle"),
@@ -116,7 +119,8 @@ def _vector(law: Law, parts: list[Distribution]) -> Distribution:
         return _made(law, parts, Support.REAL, _OF_AR, (0, 1, 0, *along))
     if law.name == "Ordered":
         return _made(law, parts, Support.ORDERED, {}, tuple(along))
-    return _made(law, parts, Support.CHOLESKY, {"eta": Domain.POSITIVE}, (0, *along))
+    made = _made(law, parts, Support.CHOLESKY, {"eta": Domain.POSITIVE}, (0, *along))
+    return replace(made, ranges={**made.ranges, "eta": Range(0.05, 1e6)})
 
 
 def _bounded_support(law: Law, part: Distribution) -> Support:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Support(StrEnum):
@@ -93,6 +94,33 @@ class Domain(StrEnum):
     SIMPLEX = "probabilities that sum to one along the last axis"
 
 
+class Range(NamedTuple):
+    """Values of a parameter from `low` to `high`, in which a distribution's density is tested."""
+
+    low: float
+    high: float
+
+
+RANGES: Mapping[Domain, Range] = {
+    Domain.REAL: Range(-1e100, 1e100),
+    Domain.POSITIVE: Range(1e-100, 1e100),
+    Domain.NON_NEGATIVE: Range(0.0, 1e100),
+    Domain.UNIT: Range(0.0, 1.0),
+    Domain.OPEN_UNIT: Range(1e-100, 1.0),
+    Domain.WITHIN_ONE: Range(-1.0, 1.0),
+    Domain.COUNT: Range(0.0, 1e15),
+    Domain.INTEGER: Range(-1e15, 1e15),
+    Domain.SIMPLEX: Range(0.0, 2.0),
+}
+"""Where the density of a distribution that says nothing else is tested. Constants outside are refused."""
+SHAPE = Range(1e-6, 1e13)
+"""Of shapes, degrees of freedom and concentrations."""
+SPREAD_OF_LOGS = Range(3e-5, 1e100)
+"""Of standard deviations of logarithms and logits, which have fewer digits than what they are of."""
+ANY = Range(-math.inf, math.inf)
+"""Of the bounds of truncation and censoring."""
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """One distribution of the graph language.
@@ -115,6 +143,8 @@ class Distribution:
         atoms: Whether single values have positive probability although the distribution is not discrete.
         event_from: Names of parameters whose last axis is as long as the last axis of a draw.
         has_cdf: Whether the scorer knows its distribution function, so that it can be truncated or censored.
+        ranges: Of some parameters, the range in which the density is tested where that is not the domain's.
+            Constants outside are refused, and parameters that depend on random nodes have no mass outside.
     """
 
     name: str
@@ -130,6 +160,13 @@ class Distribution:
     atoms: bool = False
     event_from: tuple[str, ...] = ()
     has_cdf: bool = False
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+
+    @property
+    def tested(self) -> tuple[Range, ...]:
+        """The range of every parameter."""
+        pairs = zip(self.parameters, self.domains, strict=True)
+        return tuple(self.ranges.get(name, RANGES[domain]) for name, domain in pairs)
 
     @property
     def discrete(self) -> bool:

@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from synthstats_lightning.programs.distribution import Distribution, Domain, Support, entry
+from synthstats_lightning.programs.distribution import (
+    SHAPE,
+    SPREAD_OF_LOGS,
+    Distribution,
+    Domain,
+    Range,
+    Support,
+    entry,
+)
 
 REAL, POSITIVE, NON_NEGATIVE = Domain.REAL, Domain.POSITIVE, Domain.NON_NEGATIVE
 UNIT, OPEN_UNIT, WITHIN_ONE = Domain.UNIT, Domain.OPEN_UNIT, Domain.WITHIN_ONE
@@ -21,7 +29,13 @@ COUNT, INTEGER, SIMPLEX = Domain.COUNT, Domain.INTEGER, Domain.SIMPLEX
 _ENTRIES = (
     entry("Normal", {"mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
     entry("HalfNormal", {"loc": REAL, "sigma": POSITIVE}, Support.POSITIVE, fixed={"loc": 0.0}, has_cdf=True),
-    entry("LogNormal", {"mu": REAL, "sigma": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry(
+        "LogNormal",
+        {"mu": REAL, "sigma": POSITIVE},
+        Support.POSITIVE,
+        has_cdf=True,
+        ranges={"sigma": SPREAD_OF_LOGS},
+    ),
     entry("Exponential", {"scale": POSITIVE}, Support.POSITIVE, named=frozenset({"scale"}), has_cdf=True),
     entry(
         "Gamma",
@@ -29,14 +43,39 @@ _ENTRIES = (
         Support.POSITIVE,
         named=frozenset({"scale"}),
         has_cdf=True,
+        ranges={"alpha": SHAPE},
     ),
-    entry("InverseGamma", {"alpha": POSITIVE, "beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
-    entry("Beta", {"alpha": POSITIVE, "beta": POSITIVE}, Support.UNIT, has_cdf=True),
+    entry(
+        "InverseGamma",
+        {"alpha": POSITIVE, "beta": POSITIVE},
+        Support.POSITIVE,
+        has_cdf=True,
+        ranges={"alpha": SHAPE},
+    ),
+    entry(
+        "Beta",
+        {"alpha": POSITIVE, "beta": POSITIVE},
+        Support.UNIT,
+        has_cdf=True,
+        ranges={"alpha": SHAPE, "beta": SHAPE},
+    ),
     entry(
         "Uniform", {"lower": REAL, "upper": REAL}, Support.INTERVAL, bounds=("lower", "upper"), has_cdf=True
     ),
-    entry("StudentT", {"nu": POSITIVE, "mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
-    entry("HalfStudentT", {"nu": POSITIVE, "sigma": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry(
+        "StudentT",
+        {"nu": POSITIVE, "mu": REAL, "sigma": POSITIVE},
+        Support.REAL,
+        has_cdf=True,
+        ranges={"nu": SHAPE},
+    ),
+    entry(
+        "HalfStudentT",
+        {"nu": POSITIVE, "sigma": POSITIVE},
+        Support.POSITIVE,
+        has_cdf=True,
+        ranges={"nu": SHAPE},
+    ),
     entry("Cauchy", {"alpha": REAL, "beta": POSITIVE}, Support.REAL, has_cdf=True),
     entry("HalfCauchy", {"beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
     entry("Laplace", {"mu": REAL, "b": POSITIVE}, Support.REAL, has_cdf=True),
@@ -47,11 +86,24 @@ _ENTRIES = (
         Support.REAL,
         named=frozenset({"b", "kappa"}),
         has_cdf=True,
+        ranges={"kappa": Range(1e-30, 1e30)},
     ),
     entry("ExGaussian", {"mu": REAL, "sigma": POSITIVE, "nu": POSITIVE}, Support.REAL, has_cdf=True),
     entry("Gumbel", {"mu": REAL, "beta": POSITIVE}, Support.REAL, has_cdf=True),
-    entry("Kumaraswamy", {"a": POSITIVE, "b": POSITIVE}, Support.UNIT, has_cdf=True),
-    entry("LogitNormal", {"mu": REAL, "sigma": POSITIVE}, Support.UNIT, has_cdf=True),
+    entry(
+        "Kumaraswamy",
+        {"a": POSITIVE, "b": POSITIVE},
+        Support.UNIT,
+        has_cdf=True,
+        ranges={"a": Range(1e-6, 1e6), "b": Range(1e-6, 1e6)},
+    ),
+    entry(
+        "LogitNormal",
+        {"mu": REAL, "sigma": POSITIVE},
+        Support.UNIT,
+        has_cdf=True,
+        ranges={"sigma": SPREAD_OF_LOGS},
+    ),
     entry(
         "Interpolated",
         {"x_points": REAL, "pdf_points": REAL, "cdf_points": REAL},
@@ -59,10 +111,28 @@ _ENTRIES = (
         parameter_ranks=(1, 1, 1),
     ),
     entry("Moyal", {"mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
-    entry("Pareto", {"alpha": POSITIVE, "m": POSITIVE}, Support.ABOVE, bounds=("m", None), has_cdf=True),
-    entry("Rice", {"b": NON_NEGATIVE, "sigma": POSITIVE}, Support.POSITIVE, named=frozenset({"b"})),
+    entry(
+        "Pareto",
+        {"alpha": POSITIVE, "m": POSITIVE},
+        Support.ABOVE,
+        bounds=("m", None),
+        has_cdf=True,
+        ranges={"alpha": Range(0.02, 1e6)},
+    ),
+    entry(
+        "Rice",
+        {"b": NON_NEGATIVE, "sigma": POSITIVE},
+        Support.POSITIVE,
+        named=frozenset({"b"}),
+        ranges={"b": Range(0.0, 1e6)},
+    ),
     entry("SkewNormal", {"mu": REAL, "sigma": POSITIVE, "alpha": REAL}, Support.REAL),
-    entry("SkewStudentT", {"a": POSITIVE, "b": POSITIVE, "mu": REAL, "sigma": POSITIVE}, Support.REAL),
+    entry(
+        "SkewStudentT",
+        {"a": POSITIVE, "b": POSITIVE, "mu": REAL, "sigma": POSITIVE},
+        Support.REAL,
+        ranges={"a": SHAPE, "b": SHAPE},
+    ),
     entry(
         "Triangular",
         {"lower": REAL, "c": REAL, "upper": REAL},
@@ -70,15 +140,27 @@ _ENTRIES = (
         bounds=("lower", "upper"),
         has_cdf=True,
     ),
-    entry("VonMises", {"mu": REAL, "kappa": POSITIVE}, Support.CIRCLE),
+    entry(
+        "VonMises",
+        {"mu": REAL, "kappa": POSITIVE},
+        Support.CIRCLE,
+        ranges={"mu": Range(-1e6, 1e6), "kappa": Range(1e-100, 1e10)},
+    ),
     entry(
         "Wald",
         {"mu": POSITIVE, "lam": POSITIVE, "alpha": NON_NEGATIVE},
         Support.ABOVE,
         bounds=("alpha", None),
         has_cdf=True,
+        ranges={"alpha": Range(0.0, 1e9)},
     ),
-    entry("Weibull", {"alpha": POSITIVE, "beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
+    entry(
+        "Weibull",
+        {"alpha": POSITIVE, "beta": POSITIVE},
+        Support.POSITIVE,
+        has_cdf=True,
+        ranges={"alpha": Range(1e-4, 1e4)},
+    ),
     entry("Poisson", {"mu": NON_NEGATIVE}, Support.NATURAL, has_cdf=True),
     entry(
         "NegativeBinomial",
@@ -86,6 +168,7 @@ _ENTRIES = (
         Support.NATURAL,
         named=frozenset({"n", "p"}),
         has_cdf=True,
+        ranges={"n": SHAPE},
     ),
     entry(
         "Binomial",
@@ -103,6 +186,7 @@ _ENTRIES = (
         bounds=(None, "n"),
         integer_parameters=frozenset({"n"}),
         named=frozenset({"n"}),
+        ranges={"alpha": SHAPE, "beta": SHAPE},
     ),
     entry("Categorical", {"p": SIMPLEX}, Support.CATEGORIES, parameter_ranks=(1,)),
     entry(
@@ -112,7 +196,13 @@ _ENTRIES = (
         bounds=("lower", "upper"),
         has_cdf=True,
     ),
-    entry("DiscreteWeibull", {"q": OPEN_UNIT, "beta": POSITIVE}, Support.NATURAL, has_cdf=True),
+    entry(
+        "DiscreteWeibull",
+        {"q": OPEN_UNIT, "beta": POSITIVE},
+        Support.NATURAL,
+        has_cdf=True,
+        ranges={"beta": Range(1e-2, 1e3)},
+    ),
     entry("Geometric", {"p": UNIT}, Support.POSITIVE_COUNT, has_cdf=True),
     entry(
         "HyperGeometric",
@@ -138,13 +228,26 @@ _ENTRIES = (
         parameter_ranks=(0, 1, 2),
         event_from=("mu", "scale"),
         named=frozenset({"scale"}),
+        ranges={"nu": SHAPE},
     ),
     entry(
-        "Dirichlet", {"a": POSITIVE}, Support.SIMPLEX, event_rank=1, parameter_ranks=(1,), event_from=("a",)
+        "Dirichlet",
+        {"a": POSITIVE},
+        Support.SIMPLEX,
+        event_rank=1,
+        parameter_ranks=(1,),
+        event_from=("a",),
+        ranges={"a": Range(0.02, 1e6)},
     ),
     entry("ZeroSumNormal", {"sigma": POSITIVE}, Support.ZERO_SUM, event_rank=1),
     entry("ZeroSumMatrix", {"sigma": POSITIVE}, Support.ZERO_SUM, event_rank=2),
-    entry("StickBreakingWeights", {"alpha": POSITIVE}, Support.SIMPLEX, event_rank=1),
+    entry(
+        "StickBreakingWeights",
+        {"alpha": POSITIVE},
+        Support.SIMPLEX,
+        event_rank=1,
+        ranges={"alpha": Range(0.02, 1e6)},
+    ),
     entry(
         "Multinomial",
         {"n": COUNT, "p": SIMPLEX},
@@ -162,6 +265,7 @@ _ENTRIES = (
         event_rank=1,
         parameter_ranks=(0, 1),
         event_from=("a",),
+        ranges={"a": Range(1e-6, 1e5)},
     ),
     entry(
         "GARCH11",
@@ -169,8 +273,14 @@ _ENTRIES = (
         Support.REAL,
         event_rank=1,
     ),
-    entry("LKJCorr", {"eta": POSITIVE}, Support.CORRELATION, event_rank=1),
-    entry("LKJCorrCholesky", {"eta": POSITIVE}, Support.CORRELATION_FACTOR, event_rank=2),
+    entry("LKJCorr", {"eta": POSITIVE}, Support.CORRELATION, event_rank=1, ranges={"eta": Range(0.5, 1e6)}),
+    entry(
+        "LKJCorrCholesky",
+        {"eta": POSITIVE},
+        Support.CORRELATION_FACTOR,
+        event_rank=2,
+        ranges={"eta": Range(0.05, 1e6)},
+    ),
     entry(
         "CAR",
         {"mu": REAL, "W": REAL, "alpha": WITHIN_ONE, "tau": POSITIVE},
@@ -202,6 +312,7 @@ _ENTRIES = (
         event_rank=2,
         parameter_ranks=(0, 2),
         named=frozenset({"scale_chol"}),
+        ranges={"nu": Range(1e-6, 1e5)},
     ),
 )
 

@@ -94,9 +94,11 @@ def score_graph(
     try:
         target = integrate(build_density(canonical, covariates, response, rounding))
         fingerprint = data_fingerprint(covariates, response, shown_rows, rounding, held_out)
+        seed = graph_seed(model.form, fingerprint)
+        target.check_prior(torch.Generator().manual_seed(seed))
         score = score_target(
             target,
-            graph_seed(model.form, fingerprint),
+            seed,
             shown_rows=shown_rows,
             held_out=held_out,
             settings=settings,

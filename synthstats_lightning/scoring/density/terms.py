@@ -9,10 +9,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import RANGES, Support
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.expressions import Bounds
 from synthstats_lightning.scoring.distributions import Distribution
 from synthstats_lightning.scoring.distributions.base import over_core, over_event
+from synthstats_lightning.scoring.distributions.constraints import CONSTRAINTS
 from synthstats_lightning.scoring.distributions.gaussian import Subsets
+from synthstats_lightning.scoring.numerics import transforms
 
 
 class Operand(NamedTuple):
@@ -45,6 +49,9 @@ class Term:
             its transform puts it there.
         view: Axes after the particle axis that a value which depends on parameters is given, where some of
             them belong to one draw; `None` to take it as it is.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT` for a constant parameter outside of the range that tests cover.
     """
 
     def __init__(
@@ -65,6 +72,8 @@ class Term:
         self.checks: list[int] = []
         forbidden = torch.zeros((), dtype=torch.bool)
         for index, (constraint, operand) in enumerate(zip(distribution.constraints, operands, strict=True)):
+            if operand.constant is not None:
+                _check_tested(distribution, index, operand.constant)
             if constraint.allows is None:
                 continue
             if operand.constant is None:
@@ -128,12 +137,18 @@ class Term:
             allowed = holds if allowed is None else allowed & holds
         return parameters, allowed
 
-    def log_prob(self, values: Sequence[Tensor | None], value: Tensor | None = None) -> Tensor:
+    def log_prob(
+        self,
+        values: Sequence[Tensor | None],
+        value: Tensor | None = None,
+        coordinate: Tensor | None = None,
+    ) -> Tensor:
         """The log-density, broadcast over value and parameters.
 
         Args:
             values: Slots of the evaluation.
             value: The value, if it depends on parameters.
+            coordinate: Its logarithm or logit, for distributions that take these.
         """
         distribution = self.distribution
         parameters, allowed = self.allowed_parameters(values)
@@ -141,8 +156,12 @@ class Term:
         if value is not None:
             if self.view is not None:
                 value = value.reshape(-1, *self.view)
-            statistics = distribution.statistics(value, True)
-            base = distribution.log_base(value)
+            if coordinate is None or distribution.from_logs is None:
+                statistics = distribution.statistics(value, True)
+                base = distribution.log_base(value)
+            else:
+                logs = transforms.logs(coordinate, distribution.support is Support.UNIT)
+                statistics, base = distribution.from_logs(value, *logs)
         offset = self.offset
         if offset is None:
             normaliser = distribution.log_normaliser(*parameters)
@@ -161,6 +180,24 @@ class Term:
             inside = distribution.inside(self.value, *self.parameters(values))
             result = torch.where(inside, result, -math.inf)
         return result
+
+    def untested(self, values: Sequence[Tensor | None]) -> dict[str, float]:
+        """Parameters that are possible and yet outside of what is tested: the share of particles of each.
+
+        Args:
+            values: Slots of an evaluation; parameters that are not there are left out.
+        """
+        found = {}
+        entry = self.distribution.entry
+        for index in self.checks:
+            tested, value = entry.tested[index], values[self.slots[index]]
+            if value is None or tested == RANGES[entry.domains[index]]:
+                continue
+            value = _as_float(value)
+            possible = CONSTRAINTS[entry.domains[index]].holds(value)
+            outside = possible & self.distribution.constraints[index].untested(value)
+            found[entry.parameters[index]] = float(outside.flatten(1).any(1).to(torch.float64).mean())
+        return found
 
     def subsets(self, values: Sequence[Tensor | None], given: Tensor, alone: bool = False) -> Subsets:
         """Log-densities of some entries of a constant vector; -inf where parameters are not allowed.
@@ -186,6 +223,25 @@ class Term:
         return Subsets(
             torch.where(allowed, found.given, -math.inf),
             torch.where(allowed[:, None], found.changed, -math.inf),
+        )
+
+
+def _check_tested(distribution: Distribution, index: int, constant: Tensor) -> None:
+    """Refuses a constant that a parameter may take but no test covers.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT`, naming the distribution, the parameter and the value.
+    """
+    entry = distribution.entry
+    tested = entry.tested[index]
+    possible = CONSTRAINTS[entry.domains[index]].holds(constant)
+    outside = possible & distribution.constraints[index].untested(constant)
+    if bool(outside.any()):
+        value = float(constant.expand(outside.shape)[outside].reshape(-1)[0])
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            f"{entry.name}: {entry.parameters[index]} = {value:g} is not from {tested.low:g} to"
+            f" {tested.high:g}, where its density is exact",
         )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS as ENTRIES
-from synthstats_lightning.scoring.distributions.constraints import CONSTRAINTS, Constraint
+from synthstats_lightning.scoring.distributions.constraints import Constraint, make_constraint
 from synthstats_lightning.scoring.distributions.coordinates import Coordinates
 from synthstats_lightning.scoring.distributions.gaussian import Subsets
 
@@ -69,6 +69,11 @@ class Distribution:
         log_cdf: `(value, *parameters)` to the log of the probability of at most `value` for values inside the
             support (whole numbers if discrete); `None` if unknown. See `scoring.distributions.cumulative`.
         log_survival: `(value, *parameters)` to the log of the probability of more than `value`.
+        from_logs: `(value, *logs)` to statistics and base of a value whose logarithm is known although it may
+            underflow: that of a positive value, or those of a value between 0 and 1 and of its complement.
+            For distributions that may have mass beyond double precision.
+        sample_coordinate: `(generator, shape, *parameters)` to draws of the log of a positive value, or of
+            the logit of one between 0 and 1, where those of `sample` may underflow.
         coordinates: How a vector becomes unconstrained; `None` if its entries are, or if it is no vector.
         subsets: `(value, given, *parameters)` to the log-densities of some entries of one vector `[n]`;
             `None` if unknown, and then a response cannot follow the distribution.
@@ -90,13 +95,16 @@ class Distribution:
     find_edges: Callable[..., Edges] | None = None
     log_cdf: Callable[..., Tensor] | None = None
     log_survival: Callable[..., Tensor] | None = None
+    from_logs: Callable[..., tuple[Statistics, Tensor | None]] | None = None
+    sample_coordinate: Callable[..., Tensor] | None = None
     coordinates: Coordinates | None = None
     subsets: Callable[..., Subsets] | None = None
     part: Callable[..., Tensor] | None = None
     constraints: tuple[Constraint, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        conditions = tuple(CONSTRAINTS[domain] for domain in self.entry.domains)
+        pairs = zip(self.entry.domains, self.entry.tested, strict=True)
+        conditions = tuple(make_constraint(domain, tested) for domain, tested in pairs)
         object.__setattr__(self, "constraints", conditions)
 
     @property
@@ -251,8 +259,3 @@ def open_unit(value: Tensor, *parameters: Tensor) -> Tensor:
 def counts(value: Tensor, *parameters: Tensor) -> Tensor:
     """Whether values are 0, 1, 2, ...: a discrete density has no mass elsewhere."""
     return half_line(value) & (torch.floor(value) == value)
-
-
-def log_factorial_base(value: Tensor) -> Tensor:
-    """`-log(value!)`."""
-    return -torch.lgamma(value + 1.0)

@@ -13,11 +13,14 @@ from synthstats_lightning.scoring.distributions.base import (
     Statistics,
     open_unit,
 )
+from synthstats_lightning.scoring.distributions.sampling import TINY as SMALLEST
 from synthstats_lightning.scoring.distributions.sampling import (
+    log_standard_gamma,
     standard_gamma,
     standard_normal,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.gamma import LARGE, log_beta, log_beta_kernel
 from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
 from synthstats_lightning.scoring.numerics.special import (
     HALF_LOG_TWO_PI,
@@ -85,17 +88,42 @@ class Beta(Definition):
 
     @staticmethod
     def log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
-        return torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(alpha + beta)
+        large = alpha + beta > LARGE
+        result = log_beta(alpha, beta)
+        return torch.where(large, 0.0, result) if bool(large.any()) else result
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
         successes, failures = statistics[0::2], statistics[1::2]
-        return offset + power_log(alpha - 1.0, *successes) + power_log(beta - 1.0, *failures)
+        plain = power_log(alpha - 1.0, *successes) + power_log(beta - 1.0, *failures)
+        large = alpha + beta > LARGE
+        if not bool(large.any()):
+            return offset + plain
+        edge = (successes[0] <= 0) | (failures[0] <= 0)
+        share, rest = (torch.where(edge, 0.5, part[0]) for part in (successes, failures))
+        if len(successes) > 1:
+            log_share, log_rest = successes[1], failures[1]
+        else:
+            log_share, log_rest = torch.log(share), torch.log1p(-share)
+        kernel = log_beta_kernel(alpha, beta, log_share, log_rest, alpha * rest - beta * share)
+        accurate = torch.where(edge, plain - log_beta(alpha, beta), kernel - log_share - log_rest)
+        return offset + torch.where(large, accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:
         first = standard_gamma(generator, shape, alpha)
         return first / (first + standard_gamma(generator, shape, beta))
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor, log_rest: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (value, torch.exp(log_rest), log_value, log_rest), None
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor
+    ) -> Tensor:
+        first = log_standard_gamma(generator, shape, alpha)
+        return first - log_standard_gamma(generator, shape, beta)
 
     @staticmethod
     def log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
@@ -142,6 +170,16 @@ class Kumaraswamy(Definition):
         survival = torch.log(standard_uniform(generator, shape))
         return torch.exp(log1mexp(survival / b) / a)
 
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor, log_rest: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (log_value,), -log_value
+
+    @staticmethod
+    def sample_coordinate(generator: torch.Generator, shape: tuple[int, ...], a: Tensor, b: Tensor) -> Tensor:
+        survival = torch.log(standard_uniform(generator, shape))
+        log_value = log1mexp(survival / b) / a
+        return log_value - log1mexp(log_value.clamp_max(-SMALLEST))
+
 
 class LogitNormal(Definition):
     """Inverse logit of a normal with mean `mu` and standard deviation `sigma`."""
@@ -176,7 +214,17 @@ class LogitNormal(Definition):
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigma: Tensor) -> Tensor:
-        return torch.sigmoid(mu + sigma * standard_normal(generator, shape))
+        return torch.sigmoid(LogitNormal.sample_coordinate(generator, shape, mu, sigma))
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor, log_rest: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (log_value - log_rest,), -log_value - log_rest
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigma: Tensor
+    ) -> Tensor:
+        return mu + sigma * standard_normal(generator, shape)
 
 
 class Triangular(Definition):
@@ -234,6 +282,9 @@ class Triangular(Definition):
         return torch.where(u * width < c - lower, left, right)
 
 
+TURN = 6.2831853069365025
+"""The leading 32 bits of 2 pi: whole multiples of it are exact."""
+REST_OF_TURN = 2.430840202602477e-10
 MAX_ROUNDS = 1_000
 """Most rounds of rejection; each accepts at least two draws of three."""
 
@@ -256,7 +307,9 @@ class VonMises(Definition):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, kappa: Tensor) -> Tensor:
         # cos(x) - 1 in the form that keeps its digits
-        half = torch.sin(0.5 * (statistics[0] - mu))
+        turns = torch.round(mu / (2.0 * math.pi))
+        centre = (mu - turns * TURN) - turns * REST_OF_TURN
+        half = torch.sin(0.5 * (statistics[0] - centre))
         return offset - 2.0 * kappa * half * half
 
     @staticmethod

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from synthstats_lightning.programs.composites import DIRAC_DELTA
 from synthstats_lightning.programs.distribution import Domain, Support, entry
@@ -15,7 +16,6 @@ from synthstats_lightning.scoring.distributions.base import (
     Links,
     Statistics,
     counts,
-    log_factorial_base,
 )
 from synthstats_lightning.scoring.distributions.sampling import (
     binomial,
@@ -23,12 +23,17 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_gamma,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.gamma import (
+    LARGE,
+    log_beta_binomial,
+    log_binomial,
+    log_hypergeometric,
+)
 from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
 from synthstats_lightning.scoring.numerics.special import (
     broadcast_tensors,
     count_log,
     count_log1p,
-    log_gamma_ratio,
     softplus,
 )
 
@@ -91,7 +96,6 @@ class Bernoulli(Definition):
 class BinomialLogit(Definition, entry=_BINOMIAL_LOGIT):
     """Binomial by its log-odds: the canonical link of logistic regression."""
 
-    log_base = log_factorial_base
     support_parameters = (0,)
     anchor = 0.0
 
@@ -100,20 +104,17 @@ class BinomialLogit(Definition, entry=_BINOMIAL_LOGIT):
         return counts(value) & (value <= n)
 
     @staticmethod
-    def _log_choices(offset: Tensor, n: Tensor, rest: Tensor) -> Tensor:
-        return offset + torch.lgamma(n + 1.0) - torch.lgamma(rest + 1.0)
-
-    @staticmethod
-    def log_normaliser(n: Tensor, logit_p: Tensor) -> Tensor:
-        return n * softplus(logit_p)
-
-    @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, logit_p: Tensor) -> Tensor:
         value = statistics[0]
         rest = (n - value).clamp_min(0.0)
-        return BinomialLogit._log_choices(offset, n, rest) + value * logit_p.clamp(
-            -LARGEST_LOGIT, LARGEST_LOGIT
-        )
+        logit = logit_p.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+        plain = value * logit - n * softplus(logit) - torch.lgamma(rest + 1.0) + torch.lgamma(n + 1.0)
+        large = n > LARGE
+        if not bool(large.any()):
+            return offset + plain - torch.lgamma(value + 1.0)
+        share, other = torch.sigmoid(logit), torch.sigmoid(-logit)
+        accurate = log_binomial(value, rest, logsigmoid(logit), logsigmoid(-logit), share, other)
+        return offset + torch.where(large, accurate, plain - torch.lgamma(value + 1.0))
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, logit_p: Tensor) -> Tensor:
@@ -124,20 +125,22 @@ class Binomial(Definition):
     """Successes among `n` trials of probability `p`."""
 
     inside = BinomialLogit.inside
-    log_base = log_factorial_base
     support_parameters = (0,)
     anchor = 0.0
     links: ClassVar[Links] = {1: ("sigmoid", BinomialLogit.distribution)}
 
     @staticmethod
-    def log_normaliser(n: Tensor, p: Tensor) -> None:
-        return None
-
-    @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, p: Tensor) -> Tensor:
         value = statistics[0]
         rest = (n - value).clamp_min(0.0)
-        return BinomialLogit._log_choices(offset, n, rest) + count_log(value, p) + count_log1p(rest, -p)
+        plain = count_log(value, p) + count_log1p(rest, -p) - torch.lgamma(rest + 1.0) + torch.lgamma(n + 1.0)
+        plain = plain - torch.lgamma(value + 1.0)
+        large = (n > LARGE) & (p > 0) & (p < 1)
+        if not bool(large.any()):
+            return offset + plain
+        share = torch.where(large, p, 0.5)
+        accurate = log_binomial(value, rest, torch.log(share), torch.log1p(-share), share, 1.0 - share)
+        return offset + torch.where(large, accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, p: Tensor) -> Tensor:
@@ -155,7 +158,6 @@ class Binomial(Definition):
 class BetaBinomial(Definition):
     """Binomial of `n` trials whose probability is Beta with shapes `alpha` and `beta`."""
 
-    log_base = log_factorial_base
     support_parameters = (0,)
     anchor = 0.0
 
@@ -164,15 +166,9 @@ class BetaBinomial(Definition):
         return counts(value) & (value <= n)
 
     @staticmethod
-    def log_normaliser(n: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-        return log_gamma_ratio(alpha + beta, n) - torch.lgamma(n + 1.0)
-
-    @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
         value = statistics[0]
-        rest = (n - value).clamp_min(0.0)
-        rising = log_gamma_ratio(alpha, value) + log_gamma_ratio(beta, rest)
-        return offset - torch.lgamma(rest + 1.0) + rising
+        return offset + log_beta_binomial(value, (n - value).clamp_min(0.0), alpha, beta)
 
     @staticmethod
     def sample(
@@ -193,24 +189,11 @@ class HyperGeometric(Definition):
         return counts(value) & (value >= n - bad) & (value <= good) & (value <= n)
 
     @staticmethod
-    def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-        """`log(n choose k)` for `0 <= k <= n`."""
-        return torch.lgamma(n + 1.0) - torch.lgamma(k + 1.0) - torch.lgamma((n - k).clamp_min(0.0) + 1.0)
-
-    @staticmethod
-    def log_normaliser(good: Tensor, bad: Tensor, n: Tensor) -> Tensor:
-        return torch.where(
-            n <= good + bad, HyperGeometric._log_choose(good + bad, torch.minimum(n, good + bad)), math.inf
-        )
-
-    @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, good: Tensor, bad: Tensor, n: Tensor) -> Tensor:
         value = statistics[0]
-        return (
-            offset
-            + HyperGeometric._log_choose(good, value)
-            + HyperGeometric._log_choose(bad, (n - value).clamp_min(0.0))
-        )
+        left, others = (good - value).clamp_min(0.0), (n - value).clamp_min(0.0)
+        table = log_hypergeometric(value, left, others, (bad - others).clamp_min(0.0))
+        return offset + torch.where(n <= good + bad, table, -math.inf)
 
     @staticmethod
     def sample(

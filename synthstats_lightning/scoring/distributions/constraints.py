@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from synthstats_lightning.programs.distribution import Domain
+from synthstats_lightning.programs.distribution import ANY, RANGES, Domain, Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,18 @@ class Constraint:
         allows: Elementwise test; `None` if every value is allowed.
         lower: Values known to lie strictly between `lower` and `upper` need no test.
         upper: The other end of the interval that `lower` describes.
+        tested: Where the density is tested; constants outside are refused.
     """
 
     fill: float = 0.0
     allows: Callable[[Tensor], Tensor] | None = None
     lower: float = -math.inf
     upper: float = math.inf
+    tested: Range = ANY
+
+    def untested(self, parameter: Tensor) -> Tensor:
+        """Elementwise, whether a value lies outside of what is tested."""
+        return (parameter < self.tested.low) | (parameter > self.tested.high)
 
     def holds(self, parameter: Tensor) -> Tensor:
         """Elementwise, whether the condition holds."""
@@ -85,3 +91,23 @@ CONSTRAINTS: Mapping[Domain, Constraint] = {
     Domain.SIMPLEX: Constraint(0.5, _simplex, math.nan, math.nan),
 }
 """The torch side of what values a parameter may take."""
+
+
+def make_constraint(domain: Domain, tested: Range) -> Constraint:
+    """The condition on a parameter: that of its domain, and its range where that is narrower than usual.
+
+    Args:
+        domain: What values the parameter may take.
+        tested: Where the density is tested.
+    """
+    general = CONSTRAINTS[domain]
+    usual = RANGES[domain]
+    if tested.low <= usual.low and tested.high >= usual.high:
+        return replace(general, tested=tested)
+
+    def allows(x: Tensor) -> Tensor:
+        return general.holds(x) & (x >= tested.low) & (x <= tested.high)
+
+    lower, upper = max(general.lower, tested.low), min(general.upper, tested.high)
+    fill = min(max(general.fill, tested.low), tested.high)
+    return Constraint(fill, allows, lower, upper, tested)

@@ -15,6 +15,7 @@ from synthstats_lightning.scoring.distributions.base import Definition, Distribu
 from synthstats_lightning.scoring.distributions.coordinates import CHOLESKY_COORDINATES, Coordinates, diagonal
 from synthstats_lightning.scoring.distributions.gaussian import cholesky_factor, log_determinant
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma, standard_normal
+from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
 from synthstats_lightning.scoring.numerics.transforms import unit_inverse
 
 
@@ -106,7 +107,8 @@ def log_lkj_normaliser(eta: Float[Tensor, "*batch"], n: int) -> Float[Tensor, "*
     total = torch.zeros_like(eta)
     for i in range(1, n):
         b = eta + 0.5 * (n - 1 - i)
-        total = total + 0.5 * i * math.log(math.pi) + torch.lgamma(b) - torch.lgamma(b + 0.5 * i)
+        half = torch.as_tensor(0.5 * i, dtype=eta.dtype)
+        total = total + 0.5 * i * math.log(math.pi) - log_gamma_ratio(b, half)
     return total
 
 
@@ -213,9 +215,8 @@ def lkj_cholesky_cov(entry: Entry, deviation: Distribution) -> Distribution:
         value = statistics[0]
         places = diagonal(value.shape[-1])
         n = len(places)
-        sums = torch.cumsum(value.square(), -1)[..., places]
-        variances = torch.cat([sums[..., :1], torch.diff(sums, dim=-1)], -1)
-        sd = torch.sqrt(variances)
+        rows = torch.tensor_split(value, (places[:-1] + 1).tolist(), -1)
+        sd = torch.stack([row.square().sum(-1) for row in rows], -1).sqrt()
         log_diagonal = torch.log(value[..., places] / sd)
         index = torch.arange(n, dtype=torch.float64)
         # correlation's density and the change from (correlation, deviations) to the packed factor

@@ -7,36 +7,55 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from synthstats_lightning.programs.distribution import Domain, Support, entry
+from synthstats_lightning.programs.distribution import SHAPE, Domain, Support, entry
 from synthstats_lightning.scoring.distributions.base import (
     Definition,
     Links,
     Statistics,
     counts,
-    log_factorial_base,
 )
 from synthstats_lightning.scoring.distributions.sampling import poisson, standard_exponential, standard_gamma
+from synthstats_lightning.scoring.numerics.gamma import (
+    LARGE,
+    log_gamma_ratio,
+    log_negative_binomial,
+    log_poisson,
+)
 from synthstats_lightning.scoring.numerics.incomplete import TINY, log_beta_tails, log_gamma_tails
-from synthstats_lightning.scoring.numerics.special import count_log, count_log1p, log1mexp, log_gamma_ratio
+from synthstats_lightning.scoring.numerics.special import count_log, count_log1p, log1mexp
 
 _POISSON_LOG = entry("PoissonLog", {"log_mu": Domain.REAL}, Support.NATURAL)
-_BY_MEAN = entry("NegativeBinomialMean", {"n": Domain.POSITIVE, "mu": Domain.NON_NEGATIVE}, Support.NATURAL)
+_BY_MEAN = entry(
+    "NegativeBinomialMean",
+    {"n": Domain.POSITIVE, "mu": Domain.NON_NEGATIVE},
+    Support.NATURAL,
+    ranges={"n": SHAPE},
+)
+
+
+def count_statistics(value: Tensor, interior: bool) -> Statistics:
+    """Counts, the logs of their factorials, and which are large, if any are."""
+    large = value > LARGE
+    log_factorial = torch.lgamma(value + 1.0)
+    return (value, log_factorial, large) if bool(large.any()) else (value, log_factorial)
 
 
 class PoissonLog(Definition, entry=_POISSON_LOG):
     """Poisson by the logarithm of its mean: the canonical link of count regression."""
 
     inside = counts
-    log_base = log_factorial_base
-
-    @staticmethod
-    def log_normaliser(log_mu: Tensor) -> Tensor:
-        return torch.exp(log_mu)
+    statistics = count_statistics
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, log_mu: Tensor) -> Tensor:
-        value = statistics[0]
-        return offset + value * torch.where(value > 0, log_mu, 0.0)  # a count of 0 at log rate -inf
+        value, log_factorial, *large = statistics
+        mu = torch.exp(log_mu)
+        # a count of 0 at log rate -inf
+        plain = value * torch.where(value > 0, log_mu, 0.0) - log_factorial - mu
+        if not large:
+            return offset + plain
+        accurate = log_poisson(torch.where(large[0], value, 1.0), mu, log_mu)
+        return offset + torch.where(large[0], accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], log_mu: Tensor) -> Tensor:
@@ -47,16 +66,19 @@ class Poisson(Definition):
     """Poisson with mean `mu`."""
 
     inside = counts
-    log_base = log_factorial_base
+    statistics = count_statistics
     links: ClassVar[Links] = {0: ("exp", PoissonLog.distribution)}
 
     @staticmethod
-    def log_normaliser(mu: Tensor) -> Tensor:
-        return mu
-
-    @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor) -> Tensor:
-        return offset + count_log(statistics[0], mu)
+        value, log_factorial, *large = statistics
+        plain = count_log(value, mu) - log_factorial - mu
+        if not large:
+            return offset + plain
+        many = large[0] & (mu > 0)
+        safe = torch.where(many, mu, 1.0)
+        accurate = log_poisson(torch.where(many, value, 1.0), safe, torch.log(safe))
+        return offset + torch.where(many, accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor) -> Tensor:
@@ -75,16 +97,18 @@ class NegativeBinomial(Definition):
     """Failures before `n` successes of probability `p`; `n` may be fractional."""
 
     inside = counts
-    log_base = log_factorial_base
-
-    @staticmethod
-    def log_normaliser(n: Tensor, p: Tensor) -> Tensor:
-        return -n * torch.log(p)
+    statistics = count_statistics
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, p: Tensor) -> Tensor:
-        value = statistics[0]
-        return offset + log_gamma_ratio(n, value) + value * torch.log1p(-p)
+        value, log_factorial = statistics[:2]
+        log_p, log_q = torch.log(p), torch.log1p(-p)
+        large = n + value > LARGE
+        plain = log_gamma_ratio(n, value) - log_factorial + n * log_p + value * log_q
+        if not bool(large.any()):
+            return offset + plain
+        accurate = log_negative_binomial(value, n, log_p, log_q, n * (1.0 - p) - value * p)
+        return offset + torch.where(large, accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, p: Tensor) -> Tensor:
@@ -104,16 +128,21 @@ class NegativeBinomialMean(Definition, entry=_BY_MEAN):
     """Poisson with mean `mu` times a gamma variable of mean 1 and shape `n`: PyMC's `mu` and `alpha`."""
 
     inside = counts
-    log_base = log_factorial_base
-
-    @staticmethod
-    def log_normaliser(n: Tensor, mu: Tensor) -> Tensor:
-        return n * torch.log1p(mu / n)
+    statistics = count_statistics
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, mu: Tensor) -> Tensor:
-        value = statistics[0]
-        return offset + log_gamma_ratio(n, value) + count_log(value, mu) - value * torch.log(mu + n)
+        value, log_factorial = statistics[:2]
+        log_p = -torch.log1p(mu / n)
+        plain = log_gamma_ratio(n, value) - log_factorial + n * log_p
+        plain = plain + count_log(value, mu) - value * torch.log(mu + n)
+        large = (n + value > LARGE) & (mu > 0)
+        if not bool(large.any()):
+            return offset + plain
+        safe = torch.where(large, mu, 1.0)
+        log_q = -torch.log1p(n / safe)
+        accurate = log_negative_binomial(value, n, log_p, log_q, n * ((safe - value) / (safe + n)))
+        return offset + torch.where(large, accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], n: Tensor, mu: Tensor) -> Tensor:
@@ -157,7 +186,9 @@ class DiscreteWeibull(Definition):
     def log_kernel(offset: Tensor, statistics: Statistics, q: Tensor, beta: Tensor) -> Tensor:
         value, log_q = statistics[0], torch.log(q)
         here = torch.pow(value, beta)
-        step = torch.pow(value + 1.0, beta) - here
+        # (value + 1) ** beta - value ** beta, to its last digits
+        safe = torch.where(value > 0, value, 1.0)
+        step = torch.where(value > 0, here * torch.expm1(beta * torch.log1p(1.0 / safe)), 1.0)
         return offset + here * log_q + log1mexp(step * log_q)
 
     @staticmethod

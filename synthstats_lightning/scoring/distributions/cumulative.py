@@ -11,7 +11,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.scoring.distributions.base import Distribution
-from synthstats_lightning.scoring.numerics.special import log1mexp
+from synthstats_lightning.scoring.numerics.special import broadcast_tensors, log1mexp
 
 
 def log_cdf(
@@ -64,7 +64,35 @@ def log_interval(
     from_below = high < above_low
     larger = torch.where(from_below, high, above_low)
     smaller = torch.where(from_below, low, above_high)
-    return log_difference(larger, smaller)
+    result = log_difference(larger, smaller)
+    narrow = (larger - smaller < NARROW) & (larger > -math.inf)
+    if not bool(narrow.any()):
+        return result
+    return torch.where(narrow, _log_narrow(distribution, lower, upper, parameters), result)
+
+
+NARROW = 1e-4
+"""Where an interval holds a smaller share of its tail the difference of two tails has too few digits."""
+_NODES = ((-math.sqrt(0.6), 5.0 / 18.0), (0.0, 8.0 / 18.0), (math.sqrt(0.6), 5.0 / 18.0))
+
+
+def _log_narrow(
+    distribution: Distribution, lower: Tensor, upper: Tensor, parameters: tuple[Tensor, ...]
+) -> Tensor:
+    """Log-probability of an interval so narrow that the density hardly changes; -inf for counts."""
+    width = upper - lower
+    positive = width > 0
+    if distribution.discrete or not bool(positive.any()):
+        return torch.full_like(width, -math.inf)
+    middle, half = 0.5 * (lower + upper), 0.5 * width
+    parts = [
+        distribution.log_prob(middle + place * half, *parameters) + math.log(weight)
+        for place, weight in _NODES
+    ]
+    joint = torch.stack(broadcast_tensors(*parts), -1)
+    possible = positive & (joint > -math.inf).all(-1)
+    total = torch.logsumexp(torch.where(possible.unsqueeze(-1), joint, 0.0), -1)
+    return torch.where(possible, total + torch.log(torch.where(positive, width, 1.0)), -math.inf)
 
 
 def log_difference(larger: Float[Tensor, "*shape"], smaller: Float[Tensor, "*shape"]) -> Tensor:

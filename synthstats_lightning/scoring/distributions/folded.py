@@ -10,15 +10,23 @@ from synthstats_lightning.scoring.distributions.base import (
     Statistics,
     half_line,
 )
-from synthstats_lightning.scoring.distributions.sampling import cauchy, standard_normal, student_t
+from synthstats_lightning.scoring.distributions.sampling import (
+    TINY,
+    cauchy,
+    log_standard_gamma,
+    standard_normal,
+    student_t,
+)
+from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
 from synthstats_lightning.scoring.numerics.incomplete import student_t_log_cdf
 from synthstats_lightning.scoring.numerics.special import (
     HALF_LOG_TWO_PI,
     LOG_PI,
     LOG_TWO,
     log1mexp,
-    log_gamma_ratio,
+    log1p_square,
     log_ndtr,
+    softplus,
 )
 
 
@@ -63,12 +71,26 @@ class HalfStudentT(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, sigma: Tensor) -> Tensor:
-        z = statistics[0] / sigma
-        return offset - 0.5 * (nu + 1.0) * torch.log1p(z * z / nu)
+        if len(statistics) == 1:
+            z = statistics[0] / sigma
+            return offset - 0.5 * (nu + 1.0) * log1p_square(z, nu)
+        return offset - 0.5 * (nu + 1.0) * softplus(2.0 * (statistics[1] - torch.log(sigma)) - torch.log(nu))
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], nu: Tensor, sigma: Tensor) -> Tensor:
         return sigma * student_t(generator, shape, nu).abs()
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (value, log_value), None
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], nu: Tensor, sigma: Tensor
+    ) -> Tensor:
+        log_normal = torch.log(standard_normal(generator, shape).abs().clamp_min(TINY))
+        log_gamma = log_standard_gamma(generator, shape, 0.5 * nu)
+        return torch.log(sigma) + log_normal + 0.5 * (torch.log(0.5 * nu) - log_gamma)
 
     @staticmethod
     def log_cdf(value: Tensor, nu: Tensor, sigma: Tensor) -> Tensor:
@@ -91,7 +113,7 @@ class HalfCauchy(Definition):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, beta: Tensor) -> Tensor:
         z = statistics[0] / beta
-        return offset - torch.log1p(z * z)
+        return offset - log1p_square(z, torch.ones((), dtype=z.dtype))
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], beta: Tensor) -> Tensor:

@@ -17,12 +17,13 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_uniform,
     student_t,
 )
+from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
 from synthstats_lightning.scoring.numerics.incomplete import student_t_log_cdf
 from synthstats_lightning.scoring.numerics.special import (
     HALF_LOG_TWO_PI,
     LOG_PI,
     LOG_TWO,
-    log_gamma_ratio,
+    log1p_square,
     log_ndtr,
     softplus,
 )
@@ -70,7 +71,7 @@ class StudentT(Definition):
     def log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
         value = statistics[0]
         z = (value - mu) / sigma
-        return offset - 0.5 * (nu + 1.0) * torch.log1p(z * z / nu)
+        return offset - 0.5 * (nu + 1.0) * log1p_square(z, nu)
 
     @staticmethod
     def sample(
@@ -99,7 +100,7 @@ class Cauchy(Definition):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
         z = (statistics[0] - alpha) / beta
-        return offset - torch.log1p(z * z)
+        return offset - log1p_square(z, torch.ones((), dtype=z.dtype))
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from synthstats_lightning.scoring.distributions.gaussian import (
     squared_distance,
 )
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma, standard_normal
+from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 
@@ -70,7 +71,7 @@ class MvStudentT(Definition):
 
     @staticmethod
     def _log_density(distance: Tensor, log_scale: Tensor, count: Tensor, nu: Tensor) -> Tensor:
-        constant = torch.lgamma(0.5 * (nu + count)) - torch.lgamma(0.5 * nu)
+        constant = log_gamma_ratio(0.5 * nu, 0.5 * count)
         constant = constant - 0.5 * count * torch.log(nu * math.pi)
         return constant - log_scale - 0.5 * (nu + count) * torch.log1p(distance / nu)
 
@@ -186,8 +187,9 @@ class Wishart(Definition):
         nu = torch.where(nu > p - 1, nu, float(p))
         # the trace of the inverse scale times the value, by a triangular solve
         whitened = torch.linalg.solve_triangular(factor, lower, upper=False)
-        result = (nu - p - 1.0) * log_determinant(lower) - 0.5 * whitened.square().sum((-2, -1))
-        result = result - 0.5 * nu * p * math.log(2.0) - nu * log_determinant(factor)
+        # the powers of both determinants nearly cancel
+        result = nu * log_determinant(whitened) - (p + 1.0) * log_determinant(lower)
+        result = result - 0.5 * whitened.square().sum((-2, -1)) - 0.5 * nu * p * math.log(2.0)
         result = offset + result - torch.special.multigammaln(0.5 * nu, p)
         return torch.where(allowed, result, -math.inf)
 

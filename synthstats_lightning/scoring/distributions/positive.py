@@ -12,11 +12,13 @@ from synthstats_lightning.scoring.distributions.base import (
     open_half_line,
 )
 from synthstats_lightning.scoring.distributions.sampling import (
+    log_standard_gamma,
     standard_exponential,
     standard_gamma,
     standard_normal,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.gamma import LARGE, log_gamma_kernel
 from synthstats_lightning.scoring.numerics.incomplete import log_gamma_tails
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr, power_log
 
@@ -58,15 +60,36 @@ class Gamma(Definition):
 
     @staticmethod
     def log_normaliser(alpha: Tensor, scale: Tensor) -> Tensor:
-        return torch.lgamma(alpha) + alpha * torch.log(scale)
+        plain = torch.lgamma(alpha) + alpha * torch.log(scale)
+        large = alpha > LARGE
+        return torch.where(large, 0.0, plain) if bool(large.any()) else plain
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, scale: Tensor) -> Tensor:
-        return offset + power_log(alpha - 1.0, *statistics) - statistics[0] / scale
+        ratio = statistics[0] / scale
+        large = alpha > LARGE
+        if not bool(large.any()):
+            return offset + power_log(alpha - 1.0, *statistics) - ratio
+        plain = power_log(torch.where(large, 0.0, alpha - 1.0), *statistics) - ratio
+        possible = large & (ratio > 0)
+        safe = torch.where(possible, ratio, 1.0)
+        log_value = torch.log(torch.where(possible, statistics[0], 1.0))
+        accurate = log_gamma_kernel(torch.where(large, alpha, 2.0 * LARGE), safe, torch.log(safe)) - log_value
+        return offset + torch.where(large, torch.where(possible, accurate, -torch.inf), plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, scale: Tensor) -> Tensor:
         return scale * standard_gamma(generator, shape, alpha)
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (value, log_value), None
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, scale: Tensor
+    ) -> Tensor:
+        return torch.log(scale) + log_standard_gamma(generator, shape, alpha)
 
     @staticmethod
     def log_cdf(value: Tensor, alpha: Tensor, scale: Tensor) -> Tensor:
@@ -88,16 +111,36 @@ class InverseGamma(Definition):
 
     @staticmethod
     def log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
-        return torch.lgamma(alpha) - alpha * torch.log(beta)
+        plain = torch.lgamma(alpha) - alpha * torch.log(beta)
+        large = alpha > LARGE
+        return torch.where(large, 0.0, plain) if bool(large.any()) else plain
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
         value, log_value = statistics
-        return offset - (alpha + 1.0) * log_value - beta / value
+        ratio = beta / value
+        large = alpha > LARGE
+        if not bool(large.any()):
+            return offset - (alpha + 1.0) * log_value - ratio
+        plain = -torch.where(large, 0.0, alpha + 1.0) * log_value - ratio
+        possible = large & (ratio > 0) & (ratio < torch.inf)
+        safe = torch.where(possible, ratio, 1.0)
+        accurate = log_gamma_kernel(torch.where(large, alpha, 2.0 * LARGE), safe, torch.log(safe)) - log_value
+        return offset + torch.where(large, torch.where(possible, accurate, -torch.inf), plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:
         return beta / standard_gamma(generator, shape, alpha)
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (value, log_value), None
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor
+    ) -> Tensor:
+        return torch.log(beta) - log_standard_gamma(generator, shape, alpha)
 
     @staticmethod
     def log_cdf(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
@@ -133,7 +176,17 @@ class LogNormal(Definition):
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigma: Tensor) -> Tensor:
-        return torch.exp(mu + sigma * standard_normal(generator, shape))
+        return torch.exp(LogNormal.sample_coordinate(generator, shape, mu, sigma))
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (log_value,), -log_value
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, sigma: Tensor
+    ) -> Tensor:
+        return mu + sigma * standard_normal(generator, shape)
 
     @staticmethod
     def log_cdf(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
@@ -150,16 +203,16 @@ class Weibull(Definition):
     inside = half_line
 
     @staticmethod
-    def statistics(value: Tensor, interior: bool) -> Statistics:
-        return (value, torch.log(value)) if interior or bool((value > 0).all()) else (value,)
-
-    @staticmethod
     def log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
-        return alpha * torch.log(beta) - torch.log(alpha)
+        return torch.log(beta) - torch.log(alpha)
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
-        return offset + power_log(alpha - 1.0, *statistics) - torch.pow(statistics[0] / beta, alpha)
+        ratio = statistics[0] / beta
+        if len(statistics) == 1:
+            return offset + power_log(alpha - 1.0, ratio) - torch.pow(ratio, alpha)
+        log_ratio = statistics[1] - torch.log(beta)
+        return offset + (alpha - 1.0) * log_ratio - torch.exp(alpha * log_ratio)
 
     @staticmethod
     def log_survival(value: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
@@ -172,6 +225,16 @@ class Weibull(Definition):
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:
         return beta * torch.pow(standard_exponential(generator, shape), 1.0 / alpha)
+
+    @staticmethod
+    def from_logs(value: Tensor, log_value: Tensor) -> tuple[Statistics, Tensor | None]:
+        return (value, log_value), None
+
+    @staticmethod
+    def sample_coordinate(
+        generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor
+    ) -> Tensor:
+        return torch.log(beta) + torch.log(standard_exponential(generator, shape)) / alpha
 
 
 class Rice(Definition):
@@ -209,10 +272,6 @@ class Pareto(Definition):
         return (value >= m) & (value > 0) & torch.isfinite(value)
 
     @staticmethod
-    def statistics(value: Tensor, interior: bool) -> Statistics:
-        return (torch.log(value),)
-
-    @staticmethod
     def log_base(value: Tensor) -> Tensor:
         return -torch.log(value)
 
@@ -222,11 +281,11 @@ class Pareto(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, m: Tensor) -> Tensor:
-        return offset - alpha * (statistics[0] - torch.log(m))
+        return offset + Pareto.log_survival(statistics[0], alpha, m)
 
     @staticmethod
     def log_survival(value: Tensor, alpha: Tensor, m: Tensor) -> Tensor:
-        return -alpha * torch.log(torch.maximum(value, m) / m)
+        return -alpha * torch.log1p((value - m).clamp_min(0.0) / m)
 
     @staticmethod
     def log_cdf(value: Tensor, alpha: Tensor, m: Tensor) -> Tensor:
@@ -255,9 +314,12 @@ class Wald(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
-        centred = (statistics[0] - alpha).clamp_min(TINY)
+        distance = statistics[0] - alpha
+        known = distance > TINY
+        centred = torch.where(known, distance, 1.0)
         z = (centred - mu) / mu
-        return offset - 1.5 * torch.log(centred) - 0.5 * lam * z * z / centred
+        result = offset - 1.5 * torch.log(centred) - 0.5 * lam * z * z / centred
+        return torch.where(known, result, -torch.inf)
 
     @staticmethod
     def _parts(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:

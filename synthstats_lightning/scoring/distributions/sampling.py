@@ -32,6 +32,22 @@ def standard_gamma(
     return torch._standard_gamma(expanded, generator=generator).clamp_min(TINY)
 
 
+BOOSTED_BELOW = 0.1
+"""Below this shape gamma draws may underflow."""
+
+
+def log_standard_gamma(
+    generator: torch.Generator, shape: tuple[int, ...], alpha: Float[Tensor, ...]
+) -> Float[Tensor, "*shape"]:
+    """Logs of gamma draws of rate 1: for small shapes of a gamma of shape `alpha + 1` times a power."""
+    small = alpha < BOOSTED_BELOW
+    if not bool(small.any()):
+        return torch.log(standard_gamma(generator, shape, alpha))
+    draws = torch.log(standard_gamma(generator, shape, torch.where(small, alpha + 1.0, alpha)))
+    boost = torch.log(standard_uniform(generator, shape)) / alpha
+    return torch.where(small, draws + boost, draws)
+
+
 def student_t(
     generator: torch.Generator, shape: tuple[int, ...], nu: Float[Tensor, ...]
 ) -> Float[Tensor, "*shape"]:

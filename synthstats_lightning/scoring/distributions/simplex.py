@@ -25,6 +25,8 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_gamma,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.gamma import LARGE, deviance, log_rising, stirling_error
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 
 class Dirichlet(Definition):
@@ -39,11 +41,27 @@ class Dirichlet(Definition):
 
     @staticmethod
     def log_normaliser(a: Tensor) -> Tensor:
-        return torch.lgamma(a).sum(-1) - torch.lgamma(a.sum(-1))
+        total = a.sum(-1)
+        plain = torch.lgamma(a).sum(-1) - torch.lgamma(total)
+        large = total > LARGE
+        return torch.where(large, 0.0, plain) if bool(large.any()) else plain
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, a: Tensor) -> Tensor:
-        return offset + ((a - 1.0) * torch.log(statistics[0])).sum(-1)
+        value = statistics[0]
+        log_value = torch.log(value)
+        total = a.sum(-1, keepdim=True)
+        large = total > LARGE
+        plain = ((a - 1.0) * log_value).sum(-1)
+        if not bool(large.any()):
+            return offset + plain
+        expected = total * value
+        main = deviance(a, torch.log(total) + log_value, expected - a)
+        rest = 0.5 * torch.log(a) - HALF_LOG_TWO_PI - stirling_error(a)
+        accurate = (rest - main - log_value).sum(-1)
+        total = total.squeeze(-1)
+        accurate = accurate + stirling_error(total) - 0.5 * torch.log(total) + HALF_LOG_TWO_PI
+        return offset + torch.where(large.squeeze(-1), accurate, plain)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], a: Tensor) -> Tensor:
@@ -91,7 +109,7 @@ def _dirichlet_share(value: Tensor, weight: Tensor) -> Tensor:
     """Likewise for a Dirichlet-multinomial; a category without weight has no counts."""
     used = weight > 0
     safe = torch.where(used, weight, 1.0)
-    share = torch.lgamma(value + safe) - torch.lgamma(safe) - torch.lgamma(value + 1.0)
+    share = log_rising(safe, value)
     return torch.where(used, share, torch.where(value == 0, 0.0, -torch.inf))
 
 
@@ -103,7 +121,7 @@ def _constant(n: Tensor, mass: Tensor) -> Tensor:
 def _dirichlet_constant(n: Tensor, mass: Tensor) -> Tensor:
     """Likewise for concentrations that sum to `mass`."""
     safe = torch.where(n > 0, mass, 1.0)
-    return torch.where(n > 0, torch.lgamma(n + 1.0) + torch.lgamma(safe) - torch.lgamma(n + safe), 0.0)
+    return torch.where(n > 0, -log_rising(safe, n), 0.0)
 
 
 def _of(

@@ -16,10 +16,17 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_normal,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.gamma import log_beta_kernel
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, LOG_TWO, log1mexp, log_ndtr
 
 LARGEST = 700.0
-"""`exp` of it is finite; further down the density and its gradient are flat at nearly zero."""
+"""`exp` of it is finite; further down a density is zero."""
+
+
+def _fallen(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Where values are so far below the mode that their density is zero, and a stand-in for them."""
+    below = z < -LARGEST
+    return below, torch.where(below, 0.0, z)
 
 
 class Gumbel(Definition):
@@ -33,12 +40,13 @@ class Gumbel(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, beta: Tensor) -> Tensor:
-        z = (statistics[0] - mu) / beta
-        return offset - z - torch.exp(-z.clamp_min(-LARGEST))
+        below, z = _fallen((statistics[0] - mu) / beta)
+        return torch.where(below, -torch.inf, offset - z - torch.exp(-z))
 
     @staticmethod
     def log_cdf(value: Tensor, mu: Tensor, beta: Tensor) -> Tensor:
-        return -torch.exp(-((value - mu) / beta).clamp_min(-LARGEST))
+        below, z = _fallen((value - mu) / beta)
+        return torch.where(below, -torch.inf, -torch.exp(-z))
 
     @staticmethod
     def log_survival(value: Tensor, mu: Tensor, beta: Tensor) -> Tensor:
@@ -60,8 +68,8 @@ class Moyal(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, sigma: Tensor) -> Tensor:
-        z = (statistics[0] - mu) / sigma
-        return offset - 0.5 * (z + torch.exp(-z.clamp_min(-LARGEST)))
+        below, z = _fallen((statistics[0] - mu) / sigma)
+        return torch.where(below, -torch.inf, offset - 0.5 * (z + torch.exp(-z)))
 
     @staticmethod
     def _root(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
@@ -190,8 +198,7 @@ class SkewStudentT(Definition):
 
     @staticmethod
     def log_normaliser(a: Tensor, b: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
-        beta = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
-        return (a + b - 1.0) * LOG_TWO + beta + 0.5 * torch.log(a + b) + torch.log(sigma)
+        return 0.5 * torch.log(a + b) + torch.log(sigma) - 2.0 * LOG_TWO
 
     @staticmethod
     def _log1p_ratio(x: Tensor, total: Tensor) -> Tensor:
@@ -209,11 +216,14 @@ class SkewStudentT(Definition):
         offset: Tensor, statistics: Statistics, a: Tensor, b: Tensor, mu: Tensor, sigma: Tensor
     ) -> Tensor:
         x = (statistics[0] - mu) / sigma
-        return (
-            offset
-            + (a + 0.5) * SkewStudentT._log1p_ratio(x, a + b)
-            + (b + 0.5) * SkewStudentT._log1p_ratio(-x, a + b)
-        )
+        total = a + b
+        # a beta variable of shapes a and b is (1 + r) / 2, r = x / sqrt(total + x^2)
+        log_p = SkewStudentT._log1p_ratio(x, total) - LOG_TWO
+        log_q = SkewStudentT._log1p_ratio(-x, total) - LOG_TWO
+        r = x / torch.sqrt(total + x * x)
+        apart = a * torch.exp(log_q) - b * torch.exp(log_p)
+        excess = torch.where(r.abs() < 0.5, 0.5 * ((a - b) - total * r), apart)
+        return offset + log_beta_kernel(a, b, log_p, log_q, excess) + 0.5 * (log_p + log_q)
 
     @staticmethod
     def sample(

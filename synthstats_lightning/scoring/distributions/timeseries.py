@@ -156,7 +156,7 @@ def _gaussian_sequence(value: Tensor, given: Tensor, mean: Tensor, scale: Tensor
         rho: Coefficients `[particles, order]`.
     """
     n, order = len(value), rho.shape[-1]
-    particles = max(mean.shape[0], rho.shape[0])
+    particles = max(part.shape[0] for part in (mean, scale, rho))
     system = torch.eye(n, dtype=torch.float64).repeat(particles, 1, 1)
     rows = torch.arange(order, n)
     for lag in range(1, order + 1):

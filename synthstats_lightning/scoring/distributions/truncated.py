@@ -26,6 +26,8 @@ BISECTIONS = 64
 """Halvings of an interval of draws: to the last digits of a float64."""
 DOUBLINGS = 50
 """Of the interval that holds a draw of counts: to where float64 has no more odd numbers."""
+SMALLEST_MASS = -700.0
+"""Log of the least probability between the bounds of a truncated distribution; with less it has none."""
 WIDEST = 1e150
 """Ends of the search for a draw from an unbounded distribution."""
 
@@ -58,7 +60,8 @@ def truncated(entry: Entry, base: Distribution, bounds: tuple[str, ...]) -> Dist
     def log_normaliser(*parameters: Tensor) -> Tensor:
         lower, upper, rest = split(parameters)
         mass = log_interval(base, excluded(lower), upper, *rest)
-        impossible = mass == -math.inf
+        # further out the density between the bounds is a difference of numbers too large for its digits
+        impossible = ~(mass > SMALLEST_MASS)
         own = base.log_normaliser(*rest)
         total = torch.where(impossible, math.inf, mass)
         return total if own is None else total + own

@@ -15,6 +15,7 @@ from synthstats_lightning.scoring.density.layout import (
     BY_STEP,
     Parameter,
     Transform,
+    constrain_alone,
     standardise,
     unconstrain,
 )
@@ -26,6 +27,9 @@ from synthstats_lightning.scoring.marginals.compilation import Compiled
 
 LARGEST = 1e300
 """Draws beyond it (a Cauchy's far tail, an overflowing scale) are set to it: parameters stay finite."""
+
+ALONE = frozenset({Transform.POSITIVE, Transform.UNIT})
+"""Transforms whose coordinates are drawn where values may underflow."""
 
 
 def prior_terms(compiled: Compiled) -> dict[int, Term]:
@@ -61,10 +65,15 @@ def sample_prior(
             parameter = parameters[index]
             hyperparameters, _ = terms[index].allowed_parameters(values)
             shape = (n, *core_view(parameter.shape, parameter.distribution.event_rank, compiled.rank))
-            draws = parameter.distribution.sample(generator, shape, *hyperparameters)
-            draws = draws.nan_to_num(nan=0.0, posinf=LARGEST, neginf=-LARGEST).clamp(-LARGEST, LARGEST)
+            if parameter.distribution.sample_coordinate is None or parameter.transform not in ALONE:
+                draws = parameter.distribution.sample(generator, shape, *hyperparameters)
+                draws = draws.nan_to_num(nan=0.0, posinf=LARGEST, neginf=-LARGEST).clamp(-LARGEST, LARGEST)
+                u = _unconstrained(parameter, draws, hyperparameters)
+            else:
+                u = parameter.distribution.sample_coordinate(generator, shape, *hyperparameters)
+                u = u.nan_to_num(nan=0.0, posinf=LARGEST, neginf=-LARGEST)
+                draws = constrain_alone(parameter.transform, u)[0]
             values[index] = draws.reshape(n, *pad(parameter.shape, compiled.rank))
-            u = _unconstrained(parameter, draws, hyperparameters)
             theta[:, parameter.start : parameter.stop] = u.reshape(n, -1)
         elif index in discrete:
             values[index] = _discrete_draws(compiled, index, values, n, generator)

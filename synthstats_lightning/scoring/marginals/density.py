@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
 from synthstats_lightning.scoring.marginals.normalisation import Mass, log_masses
+from synthstats_lightning.scoring.marginals.precision import DRAWS, check_prior
 from synthstats_lightning.scoring.numerics import transforms
 
 Values = list[Tensor | None]
@@ -96,6 +97,13 @@ class Density:
         self.parameters: tuple[Parameter, ...] = compiled.parameters
         self.dimension: int = sum(parameter.size for parameter in compiled.parameters)
         self.num_observations: int = compiled.num_observations
+        summed = () if compiled.labels is None else compiled.labels.plan.factors
+        self._by_logs = {
+            parameter.node: parameter.transform in (Transform.POSITIVE, Transform.UNIT)
+            and parameter.distribution.from_logs is not None
+            and parameter.node not in summed
+            for parameter in compiled.parameters
+        }
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
 
@@ -299,6 +307,20 @@ class Density:
         with torch.no_grad():
             return ancestral.sample_prior(self._compiled, self._prior_terms, n, generator)
 
+    def check_prior(self, generator: torch.Generator) -> None:
+        """Refuses a model whose prior lies where densities are not exact; see `scoring.marginals.precision`.
+
+        Args:
+            generator: Source of all randomness.
+
+        Raises:
+            ProgramFailure: `SCORER_LIMIT`, naming the variable.
+        """
+        if self.dimension:
+            theta = self.sample_prior(DRAWS, generator)
+            with torch.no_grad():
+                check_prior(self._compiled, self._prior_terms, self._all_values(theta), theta)
+
     def sample_response(
         self,
         theta: Float[Tensor, "particles dim"],
@@ -451,6 +473,12 @@ class Density:
             return u
         if block.transform is Transform.POSITIVE:
             x, log_jacobian = transforms.positive(u)
+            by_logs = [self._by_logs[parameter.node] for parameter in block.parameters]
+            if all(by_logs):
+                log_jacobian = u
+            elif any(by_logs):
+                exact = torch.tensor(by_logs).repeat_interleave(torch.tensor(block.sizes))
+                log_jacobian = torch.where(exact, u, log_jacobian)
         elif block.transform is Transform.UNIT:
             x, log_jacobian = transforms.unit(u)
         else:
@@ -501,12 +529,19 @@ class Density:
         if labels is not None and labels.has_prior:
             parts.append(labels.log_prior(values, theta.shape[0]) if summed is None else summed)
         for group in self._compiled.group_terms:
-            x = constrained[group.block]
+            x, block = constrained[group.block], self._compiled.blocks[group.block]
+            u = None
+            if block.transform in (Transform.POSITIVE, Transform.UNIT):
+                u = theta[:, block.start : block.stop]
             if group.columns is not None:
                 x = x.narrow(1, *group.columns)
-            parts.append(_row_sums(group.term.log_prob(values, x)))
+                u = None if u is None else u.narrow(1, *group.columns)
+            parts.append(_row_sums(group.term.log_prob(values, x, u)))
         for parameter, term in self._compiled.parameter_terms:
-            parts.append(_row_sums(term.log_prob(values, values[parameter.node]).flatten(1)))
+            u = None
+            if self._by_logs[parameter.node]:
+                u = self._padded(theta[:, parameter.start : parameter.stop], parameter)
+            parts.append(_row_sums(term.log_prob(values, values[parameter.node], u).flatten(1)))
         for dependent in self._compiled.dependents:
             log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
             parts.append(_row_sums(log_jacobian.reshape(theta.shape[0], -1)))

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.numerics.gamma import log_beta_kernel, log_gamma_kernel
 from synthstats_lightning.scoring.numerics.special import LOG_TWO, broadcast_tensors, log1mexp
 
 MAX_TERMS = 4_000
@@ -15,6 +16,8 @@ CHECK_EVERY = 8
 PRECISION = 1e-16
 CONVERGED = 1e-15
 """How near to 1 the last factor of a continued fraction must be: less than rounding may never be reached."""
+SETTLED = 1e-12
+"""How near the end must have come; past it the function is undefined instead of wrong."""
 TINY = 1e-300
 
 
@@ -31,7 +34,7 @@ def log_gamma_tails(
     """
     a, x = broadcast_tensors(a, x)
     low = x < a + 1.0
-    log_weight = a * torch.log(x) - x - torch.lgamma(a)
+    log_weight = log_gamma_kernel(a, x, torch.log(x))
     series = _gamma_series(a, torch.where(low, x, a))
     fraction = _gamma_fraction(torch.where(low, 1.0, a), torch.where(low, 3.0, x))
     log_tail = log_weight + torch.log(torch.where(low, series, fraction))
@@ -56,8 +59,8 @@ def log_beta_tails(
     direct = x < (a + 1.0) / (a + b + 2.0)
     first, second = torch.where(direct, a, b), torch.where(direct, b, a)
     near, far = torch.where(direct, x, y), torch.where(direct, y, x)
-    log_beta = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
-    log_weight = first * torch.log(near) + second * torch.log(far) - log_beta - torch.log(first)
+    excess = first * far - second * near
+    log_weight = log_beta_kernel(first, second, torch.log(near), torch.log(far), excess) - torch.log(first)
     log_tail = log_weight + torch.log(_beta_fraction(first, second, near))
     other = log1mexp(log_tail.clamp_max(-PRECISION))
     return torch.where(direct, log_tail, other), torch.where(direct, other, log_tail)
@@ -85,7 +88,7 @@ def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
         total = total + term
         if n % CHECK_EVERY == 0 and bool((term <= PRECISION * total).all()):
             break
-    return total
+    return _converged(total, term / total)
 
 
 def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
@@ -102,7 +105,7 @@ def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
         total = total * step
         if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= CONVERGED).all()):
             break
-    return total
+    return _converged(total, step - 1.0)
 
 
 def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -121,7 +124,12 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         total = total * step
         if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= CONVERGED).all()):
             break
-    return total
+    return _converged(total, step - 1.0)
+
+
+def _converged(total: Tensor, change: Tensor) -> Tensor:
+    """A sum or product whose last change is known; NaN where its terms ran out before it settled."""
+    return torch.where(change.abs() <= SETTLED, total, torch.nan)
 
 
 def _nonzero(x: Tensor) -> Tensor:

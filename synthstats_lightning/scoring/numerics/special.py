@@ -13,9 +13,6 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 LOG_PI = math.log(math.pi)
 LOG_TWO = math.log(2.0)
 
-STIRLING_FROM = 1e4
-"""Above this the two-term Stirling series is exact to double precision, while lgamma differences cancel."""
-
 
 def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
     """Tensors expanded to their common shape."""
@@ -71,23 +68,18 @@ def log_ndtr(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return torch.where(far, tail, near)
 
 
-def log_gamma_ratio(x: Float[Tensor, "*x"], k: Float[Tensor, "*k"]) -> Float[Tensor, "*shape"]:
-    """`lgamma(x + k) - lgamma(x)` for positive `x` and `k >= 0`.
+FARTHEST = 1e150
+"""Its square is finite."""
 
-    The difference of two large numbers loses digits when `x` is large; there the Stirling series (Abramowitz
-    and Stegun 6.1.41) is subtracted term by term.
-    """
-    large = x > STIRLING_FROM
-    small_x = torch.where(large, 1.0, x)
-    large_x = torch.where(large, x, STIRLING_FROM)
-    total = large_x + k
-    series = (
-        (large_x - 0.5) * torch.log1p(k / large_x)
-        + k * torch.log(total)
-        - k
-        + (torch.reciprocal(total) - torch.reciprocal(large_x)) / 12.0
-    )
-    return torch.where(large, series, torch.lgamma(small_x + k) - torch.lgamma(small_x))
+
+def log1p_square(z: Float[Tensor, "*z"], nu: Float[Tensor, "*nu"]) -> Float[Tensor, "*shape"]:
+    """`log(1 + z^2 / nu)`, also where the square overflows."""
+    if not bool((z.detach().abs() > FARTHEST).any()):
+        return torch.log1p(z * z / nu)
+    far = z.abs() > FARTHEST
+    near = torch.where(far, 1.0, z)
+    tail = 2.0 * torch.log(torch.where(far, z.abs(), 1.0)) - torch.log(nu)
+    return torch.where(far, tail, torch.log1p(near * near / nu))
 
 
 def count_log(count: Float[Tensor, "*count"], x: Float[Tensor, "*x"]) -> Float[Tensor, "*shape"]:

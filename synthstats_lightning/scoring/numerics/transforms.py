@@ -33,6 +33,16 @@ def positive_inverse(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return torch.log(x).clamp(-MAX_EXPONENT, MAX_EXPONENT)
 
 
+def logs(u: Float[Tensor, "*shape"], is_unit: bool) -> tuple[Float[Tensor, "*shape"], ...]:
+    """The logarithm of a positive value, or those of a value between 0 and 1 and of its complement.
+
+    Args:
+        u: Its unconstrained coordinate.
+        is_unit: Whether the value lies between 0 and 1.
+    """
+    return (logsigmoid(u), logsigmoid(-u)) if is_unit else (u,)
+
+
 def unit(u: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """`sigmoid(u)`, for parameters between 0 and 1 (PyMC's `logodds` transform)."""
     return torch.sigmoid(u).clamp(UNIT_LOW, UNIT_HIGH), 2.0 * logsigmoid(u) - u

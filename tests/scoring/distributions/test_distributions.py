@@ -14,7 +14,7 @@ from scipy import stats
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.base import Distribution
 from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
-from synthstats_lightning.scoring.numerics.special import log_gamma_ratio
+from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
 
 SCIPY: dict[str, Callable[..., Any]] = {
     "Normal": lambda mu, sigma: stats.norm(mu, sigma),

@@ -1,0 +1,73 @@
+"""What a prior must satisfy for double precision to be enough: looked at on draws from it, before scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.density.layout import Transform
+from synthstats_lightning.scoring.density.terms import Term
+from synthstats_lightning.scoring.marginals.compilation import Compiled
+
+DRAWS = 1_024
+"""Draws from the prior."""
+MOST_UNTESTED = 5e-3
+"""Largest share of draws with a parameter outside of the range that tests cover, which has no mass there."""
+MOST_EQUAL = 0.1
+"""Largest share of draws that are equal to another one: values of a continuous variable never are."""
+RELATIVE = frozenset({Transform.POSITIVE, Transform.UNIT})
+"""Transforms whose values have all their digits wherever they lie."""
+
+
+def check_prior(
+    compiled: Compiled,
+    terms: Mapping[int, Term],
+    values: Sequence[Tensor | None],
+    theta: Float[Tensor, "draws dim"],
+) -> None:
+    """Refuses priors that reach where densities are not exact.
+
+    Parameters that depend on random nodes have no mass outside of the range of their distribution, and a
+    density on a grid of few numbers no right total: a normal variable around 1e16 with a deviation of 1 has
+    one value. Either is seen on draws.
+
+    Args:
+        compiled: The model, compiled.
+        terms: Its `ancestral.prior_terms`.
+        values: Value of every node at draws from the prior.
+        theta: The draws.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT`, naming the variable.
+    """
+    for term in (*terms.values(), compiled.response_term):
+        for name, share in term.untested(values).items():
+            if share > MOST_UNTESTED:
+                entry = term.distribution.entry
+                tested = entry.tested[entry.parameters.index(name)]
+                raise ProgramFailure(
+                    FailureCategory.SCORER_LIMIT,
+                    f"{entry.name}: {name} is not from {tested.low:g} to {tested.high:g}, where its"
+                    f" density is exact, in {share:.1%} of draws from the prior",
+                )
+    for parameter in compiled.parameters:
+        value = values[parameter.node]
+        if value is None or parameter.base in RELATIVE or parameter.distribution.coordinates is not None:
+            continue
+        share = _equal_share(value.reshape(len(theta), -1))
+        if share > MOST_EQUAL:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{parameter.name} ~ {parameter.distribution.name}: {share:.0%} of draws from its prior are"
+                " equal to another one in double precision",
+            )
+
+
+def _equal_share(values: Tensor) -> float:
+    """Share of equal neighbours in the worst column."""
+    ordered = values.sort(0).values
+    return float((ordered[1:] == ordered[:-1]).to(torch.float64).mean(0).max())
