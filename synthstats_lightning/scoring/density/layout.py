@@ -18,7 +18,7 @@ from torch import Tensor
 from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.expressions import Bounds
-from synthstats_lightning.scoring.density.standardise import MOMENTS, Anchor, coefficients
+from synthstats_lightning.scoring.density.standardise import MOMENTS, RESOLUTION, Anchor, coefficients
 from synthstats_lightning.scoring.density.structural import Shape, pad
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.numerics import transforms
@@ -251,7 +251,8 @@ def constrain(parameter: Parameter, u: Tensor, hyperparameters: Sequence[Tensor]
     if parameter.anchor is not None:
         location, scale, log_scale = _standardising(parameter, hyperparameters)
         x, log_jacobian = constrain_alone(parameter.base, location + scale * u)
-        return x, log_jacobian + log_scale
+        resolved = scale >= RESOLUTION * location.abs()
+        return x, torch.where(resolved, log_jacobian + log_scale, -math.inf)
     lower, upper = parameter.distribution.edges(*hyperparameters)
     if parameter.transform is Transform.ABOVE and lower is not None:
         return transforms.above(u, lower)

@@ -27,8 +27,10 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import value_and_gradient
 
-LIMITS = (1e-150, 1e150)
-"""Standard deviations are kept between these, so that their squares are finite."""
+LIMITS = (1e-305, 1e150)
+"""Standard deviations are kept between these, so that their squares and logarithms are finite."""
+RESOLUTION = 1e-13
+"""Of a standard deviation relative to its mean: with less, values next to each other are too far apart."""
 DIFFERENCE = 1e-4
 """Step of the central differences of gradients, relative to the parameter's size where that exceeds 1."""
 FARTHEST = 3.0
@@ -74,6 +76,20 @@ def _positive(value: Tensor) -> Tensor:
     return torch.where(value > 0, value, 1.0).clamp(1e-6, 1e12)
 
 
+LOCATION_SCALE: Mapping[str, tuple[int, int]] = {
+    "Normal": (0, 1),
+    "LogNormal": (0, 1),
+    "LogitNormal": (0, 1),
+    "Laplace": (0, 1),
+    "Logistic": (0, 1),
+    "Gumbel": (0, 1),
+    "Moyal": (0, 1),
+    "Cauchy": (0, 1),
+    "StudentT": (1, 2),
+    "SkewNormal": (0, 1),
+    "SkewStudentT": (2, 3),
+}
+"""Distribution to the places of its location and of its scale."""
 SPREADS: Mapping[str, tuple[int, ...]] = {
     "Normal": (1,),
     "LogNormal": (1,),

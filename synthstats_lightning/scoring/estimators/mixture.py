@@ -167,6 +167,8 @@ def refine_mixture(
     scale_tril, info = torch.linalg.cholesky_ex(scale)
     scale_tril = torch.where((info == 0)[:, None, None], scale_tril, mixture.scale_tril)
     used = mass >= MIN_SHARE * mass.max()
+    if not bool(used.any()):  # draws too far out for any component's density
+        return mixture
     return StudentMixture((mass[used] / mass[used].sum()).log(), location[used], scale_tril[used], nu)
 
 

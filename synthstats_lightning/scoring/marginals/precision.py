@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.scoring.density.layout import Transform
+from synthstats_lightning.scoring.density.layout import Parameter, Transform
+from synthstats_lightning.scoring.density.standardise import LOCATION_SCALE, RESOLUTION
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 
@@ -55,6 +56,13 @@ def check_prior(
                     f" density is exact, in {share:.1%} of draws from the prior",
                 )
     for parameter in compiled.parameters:
+        share = _unresolved_share(compiled, parameter, values)
+        if share > MOST_UNTESTED:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{parameter.name} ~ {parameter.distribution.name}: its scale is lost beside its location in"
+                f" double precision in {share:.1%} of draws from the prior",
+            )
         value = values[parameter.node]
         if value is None or parameter.base in RELATIVE or parameter.distribution.coordinates is not None:
             continue
@@ -65,6 +73,22 @@ def check_prior(
                 f"{parameter.name} ~ {parameter.distribution.name}: {share:.0%} of draws from its prior are"
                 " equal to another one in double precision",
             )
+
+
+def _unresolved_share(compiled: Compiled, parameter: Parameter, values: Sequence[Tensor | None]) -> float:
+    """Share of draws whose scale is too small beside their location for double precision."""
+    places = LOCATION_SCALE.get(parameter.distribution.name)
+    if places is None:
+        return 0.0
+    inputs = compiled.graph.nodes[parameter.node].inputs
+    location, scale = (
+        values[inputs[i]] if compiled.constants[inputs[i]] is None else compiled.constants[inputs[i]]
+        for i in places
+    )
+    if location is None or scale is None or parameter.constant:
+        return 0.0
+    lost = (scale > 0) & (scale < RESOLUTION * location.abs())
+    return float(lost.to(torch.float64).mean())
 
 
 def _equal_share(values: Tensor) -> float:
