@@ -27,6 +27,7 @@ from synthstats_lightning.scoring.honesty import (
 )
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import integrate, is_integrated
+from synthstats_lightning.scoring.marginals.precision import check_prior
 from synthstats_lightning.scoring.prediction.diagnostics import (
     score_elpd,
     score_evidence,
@@ -92,12 +93,12 @@ def score_graph(
     model = canonical_model(graph) if isinstance(graph, ModelGraph) else graph
     canonical = model.graph
     try:
-        target = integrate(build_density(canonical, covariates, response, rounding))
+        density = build_density(canonical, covariates, response, rounding)
         fingerprint = data_fingerprint(covariates, response, shown_rows, rounding, held_out)
         seed = graph_seed(model.form, fingerprint)
-        target.check_prior(torch.Generator().manual_seed(seed))
+        check_prior(density, torch.Generator().manual_seed(seed))
         score = score_target(
-            target,
+            integrate(density),
             seed,
             shown_rows=shown_rows,
             held_out=held_out,

@@ -23,13 +23,11 @@ from synthstats_lightning.scoring.density.structural import core_view, pad
 from synthstats_lightning.scoring.density.terms import Operand, Term
 from synthstats_lightning.scoring.distributions import distribution_of
 from synthstats_lightning.scoring.distributions.base import over_core, over_event
+from synthstats_lightning.scoring.marginals.blocks import ALONE
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 
 LARGEST = 1e300
 """Draws beyond it (a Cauchy's far tail, an overflowing scale) are set to it: parameters stay finite."""
-
-ALONE = frozenset({Transform.POSITIVE, Transform.UNIT})
-"""Transforms whose coordinates are drawn where values may underflow."""
 
 
 def prior_terms(compiled: Compiled) -> dict[int, Term]:

@@ -14,16 +14,15 @@ from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.expressions import Step
-from synthstats_lightning.scoring.density.layout import Block, Parameter, Transform, unconstrain
+from synthstats_lightning.scoring.density.layout import Parameter, unconstrain
 from synthstats_lightning.scoring.density.standardise import SPREADS, Anchor, find_anchors
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums, log_likelihood_of
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
+from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, constrain_block, row_sums
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
 from synthstats_lightning.scoring.marginals.normalisation import Mass, log_masses
-from synthstats_lightning.scoring.marginals.precision import DRAWS, check_prior
-from synthstats_lightning.scoring.numerics import transforms
 
 Values = list[Tensor | None]
 
@@ -97,13 +96,7 @@ class Density:
         self.parameters: tuple[Parameter, ...] = compiled.parameters
         self.dimension: int = sum(parameter.size for parameter in compiled.parameters)
         self.num_observations: int = compiled.num_observations
-        summed = () if compiled.labels is None else compiled.labels.plan.factors
-        self._by_logs = {
-            parameter.node: parameter.transform in (Transform.POSITIVE, Transform.UNIT)
-            and parameter.distribution.from_logs is not None
-            and parameter.node not in summed
-            for parameter in compiled.parameters
-        }
+        self._by_logs = by_logs(compiled)
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
 
@@ -126,7 +119,8 @@ class Density:
         return self._build(graph, {})
 
     @cached_property
-    def _prior_terms(self) -> dict[int, Term]:
+    def prior_terms(self) -> dict[int, Term]:
+        """Of each continuous parameter's node, its distribution with constant hyperparameters bound."""
         with torch.inference_mode(False):
             return ancestral.prior_terms(self._compiled)
 
@@ -305,21 +299,7 @@ class Density:
             generator: Source of all randomness.
         """
         with torch.no_grad():
-            return ancestral.sample_prior(self._compiled, self._prior_terms, n, generator)
-
-    def check_prior(self, generator: torch.Generator) -> None:
-        """Refuses a model whose prior lies where densities are not exact; see `scoring.marginals.precision`.
-
-        Args:
-            generator: Source of all randomness.
-
-        Raises:
-            ProgramFailure: `SCORER_LIMIT`, naming the variable.
-        """
-        if self.dimension:
-            theta = self.sample_prior(DRAWS, generator)
-            with torch.no_grad():
-                check_prior(self._compiled, self._prior_terms, self._all_values(theta), theta)
+            return ancestral.sample_prior(self._compiled, self.prior_terms, n, generator)
 
     def sample_response(
         self,
@@ -459,35 +439,16 @@ class Density:
         jacobian: list[Tensor] = []
         pieces = torch.split(theta, self._splits, 1) if len(self._splits) > 1 else (theta,)
         for block, piece in zip(compiled.blocks, pieces, strict=False):
-            x = self._constrain_block(block, piece, jacobian)
+            x, log_jacobian = constrain_block(block, piece, compiled.intervals, self._by_logs)
             constrained.append(x)
+            if log_jacobian is not None:
+                jacobian.append(row_sums(log_jacobian))
             members = torch.split(x, block.sizes, 1) if len(block.parameters) > 1 else (x,)
             for parameter, member in zip(block.parameters, members, strict=True):
                 values[parameter.node] = self._padded(member, parameter)
         for dependent, piece in zip(compiled.dependents, pieces[len(compiled.blocks) :], strict=False):
             values[dependent.slot] = self._padded(piece, dependent.parameter)
         return values, constrained, jacobian
-
-    def _constrain_block(self, block: Block, u: Tensor, jacobian: list[Tensor]) -> Tensor:
-        if block.transform is Transform.IDENTITY:
-            return u
-        if block.transform is Transform.POSITIVE:
-            x, log_jacobian = transforms.positive(u)
-            by_logs = [self._by_logs[parameter.node] for parameter in block.parameters]
-            if all(by_logs):
-                log_jacobian = u
-            elif any(by_logs):
-                exact = torch.tensor(by_logs).repeat_interleave(torch.tensor(block.sizes))
-                log_jacobian = torch.where(exact, u, log_jacobian)
-        elif block.transform is Transform.UNIT:
-            x, log_jacobian = transforms.unit(u)
-        else:
-            fraction, log_jacobian = transforms.unit(u)
-            interval = self._compiled.intervals
-            x = torch.addcmul(interval.lower, interval.width, fraction)
-            log_jacobian = log_jacobian + interval.log_width
-        jacobian.append(_row_sums(log_jacobian))
-        return x
 
     def _padded(self, x: Tensor, parameter: Parameter) -> Tensor:
         shape = pad(parameter.free, self._compiled.rank)
@@ -529,22 +490,19 @@ class Density:
         if labels is not None and labels.has_prior:
             parts.append(labels.log_prior(values, theta.shape[0]) if summed is None else summed)
         for group in self._compiled.group_terms:
-            x, block = constrained[group.block], self._compiled.blocks[group.block]
-            u = None
-            if block.transform in (Transform.POSITIVE, Transform.UNIT):
-                u = theta[:, block.start : block.stop]
+            block = self._compiled.blocks[group.block]
+            x, u = constrained[group.block], theta[:, block.start : block.stop]
             if group.columns is not None:
-                x = x.narrow(1, *group.columns)
-                u = None if u is None else u.narrow(1, *group.columns)
-            parts.append(_row_sums(group.term.log_prob(values, x, u)))
+                x, u = x.narrow(1, *group.columns), u.narrow(1, *group.columns)
+            parts.append(row_sums(group.term.log_prob(values, x, u if block.transform in ALONE else None)))
         for parameter, term in self._compiled.parameter_terms:
-            u = None
-            if self._by_logs[parameter.node]:
-                u = self._padded(theta[:, parameter.start : parameter.stop], parameter)
-            parts.append(_row_sums(term.log_prob(values, values[parameter.node], u).flatten(1)))
+            coordinate = None
+            if parameter.node in self._by_logs:
+                coordinate = self._padded(theta[:, parameter.start : parameter.stop], parameter)
+            parts.append(row_sums(term.log_prob(values, values[parameter.node], coordinate).flatten(1)))
         for dependent in self._compiled.dependents:
             log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
-            parts.append(_row_sums(log_jacobian.reshape(theta.shape[0], -1)))
+            parts.append(row_sums(log_jacobian.reshape(theta.shape[0], -1)))
         if not parts:
             return theta.new_zeros(theta.shape[0])
         return _no_nan(reduce(torch.add, parts))
@@ -562,11 +520,6 @@ class Density:
         if result.shape != shape:
             result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
         return _no_nan(result)
-
-
-def _row_sums(values: Tensor) -> Tensor:
-    """Sums of rows; most parameters are scalars, for which that is a view."""
-    return values[:, 0] if values.shape[1] == 1 else values.sum(1)
 
 
 def _no_nan(values: Tensor) -> Tensor:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.scoring.density.layout import Parameter, Transform
+from synthstats_lightning.scoring.density.layout import Parameter
 from synthstats_lightning.scoring.density.standardise import LOCATION_SCALE, RESOLUTION
 from synthstats_lightning.scoring.density.terms import Term
+from synthstats_lightning.scoring.marginals.blocks import ALONE
 from synthstats_lightning.scoring.marginals.compilation import Compiled
+from synthstats_lightning.scoring.marginals.density import Density
 
 DRAWS = 1_024
 """Draws from the prior."""
@@ -20,16 +21,9 @@ MOST_UNTESTED = 5e-3
 """Largest share of draws with a parameter outside of the range that tests cover, which has no mass there."""
 MOST_EQUAL = 0.1
 """Largest share of draws that are equal to another one: values of a continuous variable never are."""
-RELATIVE = frozenset({Transform.POSITIVE, Transform.UNIT})
-"""Transforms whose values have all their digits wherever they lie."""
 
 
-def check_prior(
-    compiled: Compiled,
-    terms: Mapping[int, Term],
-    values: Sequence[Tensor | None],
-    theta: Float[Tensor, "draws dim"],
-) -> None:
+def check_prior(density: Density, generator: torch.Generator) -> None:
     """Refuses priors that reach where densities are not exact.
 
     Parameters that depend on random nodes have no mass outside of the range of their distribution, and a
@@ -37,14 +31,19 @@ def check_prior(
     one value. Either is seen on draws.
 
     Args:
-        compiled: The model, compiled.
-        terms: Its `ancestral.prior_terms`.
-        values: Value of every node at draws from the prior.
-        theta: The draws.
+        density: The model with its data.
+        generator: Source of all randomness.
 
     Raises:
         ProgramFailure: `SCORER_LIMIT`, naming the variable.
     """
+    if density.dimension:
+        theta = density.sample_prior(DRAWS, generator)
+        with torch.no_grad():
+            _check(density.compiled, density.prior_terms, density.node_values(theta))
+
+
+def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tensor | None]) -> None:
     for term in (*terms.values(), compiled.response_term):
         for name, share in term.untested(values).items():
             if share > MOST_UNTESTED:
@@ -64,9 +63,9 @@ def check_prior(
                 f" double precision in {share:.1%} of draws from the prior",
             )
         value = values[parameter.node]
-        if value is None or parameter.base in RELATIVE or parameter.distribution.coordinates is not None:
+        if value is None or parameter.base in ALONE or parameter.distribution.coordinates is not None:
             continue
-        share = _equal_share(value.reshape(len(theta), -1))
+        share = _equal_share(value.reshape(DRAWS, -1))
         if share > MOST_EQUAL:
             raise ProgramFailure(
                 FailureCategory.SCORER_LIMIT,

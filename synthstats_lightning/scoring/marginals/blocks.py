@@ -1,0 +1,61 @@
+"""Neighbouring parameters of one transform: all their columns to values at once."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.layout import Block, Transform
+from synthstats_lightning.scoring.marginals.compilation import Compiled, Intervals
+from synthstats_lightning.scoring.numerics import transforms
+
+ALONE = frozenset({Transform.POSITIVE, Transform.UNIT})
+"""Transforms whose coordinate is a logarithm or a logit."""
+
+
+def by_logs(compiled: Compiled) -> frozenset[int]:
+    """Nodes of the parameters whose density is evaluated by the logarithm of their value."""
+    summed = () if compiled.labels is None else compiled.labels.plan.factors
+    return frozenset(
+        parameter.node
+        for parameter in compiled.parameters
+        if parameter.transform in ALONE
+        and parameter.distribution.from_logs is not None
+        and parameter.node not in summed
+    )
+
+
+def constrain_block(
+    block: Block, u: Tensor, intervals: Intervals, logs: Set[int]
+) -> tuple[Tensor, Tensor | None]:
+    """Values of a block, and the logs of their Jacobians (`None` for 0).
+
+    Args:
+        block: Columns with one transform.
+        u: Their unconstrained coordinates.
+        intervals: Bounds of the block of intervals.
+        logs: The nodes of `by_logs`: their mass goes on where values overflow.
+    """
+    if block.transform is Transform.IDENTITY:
+        return u, None
+    if block.transform is Transform.POSITIVE:
+        x, log_jacobian = transforms.positive(u)
+        exact = [parameter.node in logs for parameter in block.parameters]
+        if all(exact):
+            return x, u
+        if any(exact):
+            columns = torch.tensor(exact).repeat_interleave(torch.tensor(block.sizes))
+            log_jacobian = torch.where(columns, u, log_jacobian)
+        return x, log_jacobian
+    fraction, log_jacobian = transforms.unit(u)
+    if block.transform is Transform.UNIT:
+        return fraction, log_jacobian
+    x = torch.addcmul(intervals.lower, intervals.width, fraction)
+    return x, log_jacobian + intervals.log_width
+
+
+def row_sums(values: Tensor) -> Tensor:
+    """Sums of rows; most parameters are scalars, for which that is a view."""
+    return values[:, 0] if values.shape[1] == 1 else values.sum(1)
