@@ -14,7 +14,7 @@ from lightning.pytorch import Trainer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.pool.scorer import ProgramScorer
-from synthstats_lightning.programs.failure import TRANSIENT, FailureCategory
+from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.reward import Reward
@@ -223,12 +223,12 @@ class SampleScorer:
             program.step,
             program.runs,
             program.token_log_probs,
-            score.failure not in TRANSIENT,
+            score.settled,
         )
 
     def remember(self, record: ProgramRecord) -> None:
         """Takes the score of an interrupted run's program, so that it is not computed again."""
-        if record.score.failure in TRANSIENT or record.score.failure is FailureCategory.TRUNCATED:
+        if not record.score.settled or record.score.failure is FailureCategory.TRUNCATED:
             return  # not properties of the source
         for task in self.tasks:
             if task.name == record.task:

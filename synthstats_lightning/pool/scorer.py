@@ -21,7 +21,7 @@ from synthstats_lightning.pool.program_worker import ProgramWorker, task_message
 from synthstats_lightning.pool.reference.client import score_with_reference
 from synthstats_lightning.pool.reference.settings import Sampler
 from synthstats_lightning.pool.settings import WorkerSettings
-from synthstats_lightning.programs.failure import TRANSIENT, FailureCategory
+from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.runtime.cores import scoring_workers
 from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.sandbox import SandboxLimits
@@ -373,7 +373,7 @@ class ProgramScorer:
                 self.scored += 1
             else:
                 self.failures[score.failure] += 1
-            if score.failure not in TRANSIENT:
+            if score.settled:
                 # one that was killed, from outside perhaps, is tried anew when it comes again
                 self._known.put(key, score)
         future.set_result(score)

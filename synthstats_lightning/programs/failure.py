@@ -44,6 +44,9 @@ class FailureCategory(StrEnum):
 TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT, FailureCategory.CPU})
 """Failures that say something of the machine at that moment: the same program may have a score next time."""
 
+OUT_OF_TIME = "time limit"
+"""How the message of a `SCORER_LIMIT` of processor time begins: of that, too, load takes a little more."""
+
 
 class ProgramFailure(Exception):
     """A program's failure, with its category and one line of explanation.

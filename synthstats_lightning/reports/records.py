@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthstats_lightning.programs.failure import TRANSIENT
 from synthstats_lightning.runtime.durable_files import write_text
 from synthstats_lightning.scoring.score import Score
 
@@ -107,7 +106,7 @@ class ProgramRecords:
         if known is not record:
             known.count += record.count
             known.log_prob = record.log_prob
-            if known.score.failure in TRANSIENT:
+            if not known.score.settled:
                 known.score, known.log_reward = record.score, record.log_reward
             return False
         if self.capacity is not None and len(self) > self.capacity:

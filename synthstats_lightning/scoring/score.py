@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import OUT_OF_TIME, TRANSIENT, FailureCategory
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,12 @@ class Score:
     def scored(self) -> bool:
         """Whether the program has a score."""
         return self.failure is None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is the program's for good: another try on a machine that does less changes nothing."""
+        out_of_time = self.failure is FailureCategory.SCORER_LIMIT and self.message.startswith(OUT_OF_TIME)
+        return self.failure not in TRANSIENT and not out_of_time
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready fields, with `status` first: `"scored"` or the failure category."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.failure import OUT_OF_TIME, FailureCategory, ProgramFailure
 
 ENGINE_VERSION = "7"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
@@ -145,5 +145,5 @@ class Deadline:
         """
         if time.thread_time() - self._processor > self.seconds:
             raise ProgramFailure(
-                FailureCategory.SCORER_LIMIT, f"time limit of {self.seconds:g} s reached during {stage}"
+                FailureCategory.SCORER_LIMIT, f"{OUT_OF_TIME} of {self.seconds:g} s reached during {stage}"
             )

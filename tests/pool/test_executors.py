@@ -25,11 +25,11 @@ from synthstats_lightning.pool.executors import Answer, DaskExecutor, call_far
 from synthstats_lightning.pool.program_worker import ProgramWorker
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.pool.settings import WorkerSettings
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from synthstats_lightning.tasks import baseline_program, get_task
 from synthstats_lightning.testing.fakes import FakeExecutor, fake_score
 from tests.ranks.processes import alive, finish, start, wait_until
@@ -116,9 +116,11 @@ def test_a_lost_worker_is_a_failure_of_this_once_and_a_lost_cluster_an_error():
     pool.close()
 
 
-@pytest.mark.parametrize("category", ["timeout", "killed", "cpu"])
+@pytest.mark.parametrize("category", ["timeout", "killed", "cpu", "scorer_limit"])
 def test_a_failure_that_load_may_have_caused_is_never_remembered(category):
-    failed, scored = Score.failed(FailureCategory(category), "that time"), Score(evidence=1.0)
+    with pytest.raises(ProgramFailure) as over:
+        Deadline(-1.0).check("annealing")
+    failed, scored = Score.failed(FailureCategory(category), over.value.message), Score(evidence=1.0)
     pool = ProgramScorer(executor=Scripted(*(Answer(each, 0) for each in (failed, failed, scored))))
     assert pool.score("x", TASK).failure == category
     assert pool.score("x", TASK).failure == category

@@ -218,7 +218,8 @@ class ScoringService:
                 rounding=task.rounding,
                 held_out=task.held_out,
             )
-            self.known.put(key, found)
+            if found.settled:
+                self.known.put(key, found)
         # of the program, not of its canonical form
         return replace(found, literal_copies=received.literal_copies).to_dict()
 
