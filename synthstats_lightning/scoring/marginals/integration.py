@@ -72,7 +72,7 @@ class Complete(NamedTuple):
     """Draws of all parameters of a model.
 
     Attributes:
-        density: The model.
+        density: The whole model, with all its parameters.
         theta: Its unconstrained parameters.
     """
 

@@ -98,7 +98,7 @@ def propagate(graph: ModelGraph, constant: Sequence[bool], block: Sources) -> li
     Args:
         graph: A validated model graph.
         constant: Which nodes depend on no random node.
-        block: Random nodes.
+        block: The random nodes that are meant.
     """
     uses: list[Use] = []
     for index, node in enumerate(graph.nodes):

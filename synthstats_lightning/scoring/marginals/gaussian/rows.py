@@ -69,7 +69,7 @@ def response_rows(
     """Residuals of a normal response.
 
     Args:
-        value: The response.
+        value: The response's values, one a row.
         mean: Its mean, an element a row.
         scale: Its standard deviations, one for all or one a row.
     """

@@ -22,7 +22,7 @@ class Solution(NamedTuple):
     """A block given other parameters and some rows: normal with mean `mean` and precision `lower @ lower.T`.
 
     Attributes:
-        mean: `[particles, size]`.
+        mean: Mean of each element `[particles, size]`.
         lower: Cholesky factor of the precision; that of the identity where it does not exist
             `[particles, size, size]`.
         log_evidence: Log density of the rows with the block integrated out, -inf where it does not exist
