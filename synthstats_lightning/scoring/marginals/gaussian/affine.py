@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -90,6 +90,29 @@ def find_block(graph: ModelGraph, constant: Sequence[bool]) -> tuple[int, ...]:
             return tuple(sorted(block)) if mean.sources else ()
         block -= leaving
     return ()
+
+
+def is_hard(graph: ModelGraph, constant: Sequence[bool], block: Collection[int]) -> bool:
+    """Whether other parameters scale a block: its distributions' widths, or what multiplies it in a mean.
+
+    Then the posterior is a funnel or a banana, also of few dimensions.
+
+    Args:
+        graph: A validated model graph.
+        constant: Which nodes depend on no random node.
+        block: What `find_block` found.
+    """
+    uses = propagate(graph, constant, frozenset(block))
+    for index, node in enumerate(graph.nodes):
+        moved = [bool(uses[i].sources) for i in node.inputs]
+        others = [i for i, moves in zip(node.inputs, moved, strict=True) if not moves and not constant[i]]
+        if node.op == "random":
+            moving = LOCATIONS.get(distribution_of(node.attributes).name, ()) if index in block else ()
+            if index in block and any(i in others for k, i in enumerate(node.inputs) if k not in moving):
+                return True
+        elif any(moved) and others and node.op not in _LINEAR:
+            return True
+    return False
 
 
 def propagate(graph: ModelGraph, constant: Sequence[bool], block: Sources) -> list[Use]:

@@ -17,7 +17,12 @@ from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.distributions.location_scale import Normal
 from synthstats_lightning.scoring.marginals.compilation import needed_steps, without_priors
 from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.gaussian.affine import LOCATIONS, find_block, propagate
+from synthstats_lightning.scoring.marginals.gaussian.affine import (
+    LOCATIONS,
+    find_block,
+    is_hard,
+    propagate,
+)
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine, AffineMaps, Values
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
     Rows,
@@ -39,7 +44,8 @@ from synthstats_lightning.scoring.marginals.gaussian.solution import (
 from synthstats_lightning.scoring.score import Integration
 
 MIN_DIMENSION = 7
-"""Models of fewer dimensions are easy as they are, and their rows stay independent given the parameters."""
+"""Models of fewer dimensions are easy as they are unless other parameters scale the block; their rows stay
+independent given the parameters."""
 MAX_BLOCK = 1_000
 """Most dimensions of a block."""
 MAX_COST = 4e6
@@ -64,12 +70,15 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
     """
     compiled = density.compiled
     response = compiled.response_term
-    if density.dimension < MIN_DIMENSION or compiled.labels is not None:
+    if compiled.labels is not None:
         return None
     # a rounded response follows another distribution, whose rows have the probability of intervals
     if response.distribution is not Normal.distribution or response.forbidden is not None:
         return None
-    nodes = find_block(compiled.graph, [constant is not None for constant in compiled.constants])
+    constant = [value is not None for value in compiled.constants]
+    nodes = find_block(compiled.graph, constant)
+    if density.dimension < MIN_DIMENSION and not is_hard(compiled.graph, constant, nodes):
+        return None
     members = [parameter for parameter in density.parameters if parameter.node in nodes]
     if not members or any(parameter.transform is not Transform.IDENTITY for parameter in members):
         return None

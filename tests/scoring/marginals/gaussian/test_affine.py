@@ -11,7 +11,7 @@ import pytest
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring.density.expressions import constant_values
-from synthstats_lightning.scoring.marginals.gaussian.affine import find_block
+from synthstats_lightning.scoring.marginals.gaussian.affine import find_block, is_hard
 from tests.scoring.marginals.gaussian import models
 from tests.scoring.marginals.test_density import Builder
 
@@ -141,3 +141,24 @@ def test_a_link_around_the_mean_leaves_no_block(build: Callable[[], Any]) -> Non
     mean, scale = response.inputs
     bent = (*nodes, Node("tanh", (mean,)), Node("random", (len(nodes), scale), response.attributes))
     assert find_block(ModelGraph(bent, len(bent) - 1), [*constant[:-1], False, False]) == ()
+
+
+def test_what_scales_a_block_makes_it_hard() -> None:
+    def hard(build: Callable[[Builder, int], int], width: float | None = 1.0) -> bool:
+        b = Builder()
+        s = b.random("HalfNormal", "s", 0.0, 1.0)
+        slope = b.random("Normal", "slope", 0.0, s if width is None else width)
+        b.random("Normal", "y", build(b, slope), s, shape=(models.ROWS,))
+        graph = ModelGraph(tuple(b.nodes), len(b.nodes) - 1)
+        constant = [value is not None for value in constant_values(graph, models.DATA)]
+        return is_hard(graph, constant, find_block(graph, constant))
+
+    def line(b: Builder, slope: int) -> int:
+        return b.op("add", b.random("Cauchy", "a", 0.0, 1.0), b.op("mul", slope, b.covariate("x")))
+
+    def product(b: Builder, slope: int) -> int:
+        return b.op("mul", b.random("Cauchy", "a", 0.0, 1.0), slope, b.covariate("x"))
+
+    assert not hard(line)
+    assert hard(line, None)
+    assert hard(product)
