@@ -30,6 +30,7 @@ def task_message(task: Task) -> TaskMessage:
         task.rounding,
         task.held_out,
         tuple(task.quantities),
+        task.limits,
     )
 
 

@@ -39,6 +39,8 @@ class FailureCategory(StrEnum):
     IMPROPER = "improper"
     """More than probability allows: the evidence of a discrete or rounded response is above 0, one of any
     response above the best likelihood, or a density claims more mass than 1."""
+    MEMORISED = "memorised"
+    """The program's constants repeat the response's values."""
 
 
 TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT, FailureCategory.CPU})

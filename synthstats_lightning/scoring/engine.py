@@ -25,9 +25,10 @@ from synthstats_lightning.scoring.honesty import (
     check_probability,
     check_size,
 )
-from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.integration import integrate, is_integrated
 from synthstats_lightning.scoring.marginals.precision import check_prior
+from synthstats_lightning.scoring.memorising import check_memorised
 from synthstats_lightning.scoring.prediction.diagnostics import (
     score_elpd,
     score_evidence,
@@ -36,6 +37,7 @@ from synthstats_lightning.scoring.prediction.diagnostics import (
     score_predicted,
 )
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
+from synthstats_lightning.scoring.prediction.recorded import Check, use_recorded
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -72,7 +74,8 @@ def score_graph(
         settings: Work, acceptance and time limit; the defaults if `None`.
         response_name: What the score's summary calls the response.
         rounding: Spacing of the values that a continuous response was recorded to: it is then scored by
-            interval probabilities. `None` for exact values.
+            the probabilities of intervals over their width, or by its density where that is as good, see
+            `prediction.recorded`. `None` for exact values.
         held_out: Last rows of the response: evidence and elpd are those of the rows before, and `heldout_lpd`
             is that of these given the rows before. At 0 the rows of `heldout_lpd` are chosen by `settings`
             and count in the other scores.
@@ -93,21 +96,30 @@ def score_graph(
     model = canonical_model(graph) if isinstance(graph, ModelGraph) else graph
     canonical = model.graph
     try:
-        density = build_density(canonical, covariates, response, rounding)
-        fingerprint = data_fingerprint(covariates, response, shown_rows, rounding, held_out)
-        seed = graph_seed(model.form, fingerprint)
-        check_prior(density, torch.Generator().manual_seed(seed))
-        score = score_target(
-            integrate(density),
-            seed,
-            shown_rows=shown_rows,
-            held_out=held_out,
-            settings=settings,
-            deadline=deadline,
+        check_memorised(
+            canonical, covariates, response, settings.memorised_bits, shown_rows=shown_rows, rounding=rounding
         )
+        # whether values count as exact or not: the same draws
+        fingerprint = data_fingerprint(covariates, response, shown_rows, held_out=held_out)
+        seed = graph_seed(model.form, fingerprint)
+
+        def use(density: Density, check: Check | None) -> Score:
+            check_prior(density, torch.Generator().manual_seed(seed))
+            return score_target(
+                integrate(density),
+                seed,
+                shown_rows=shown_rows,
+                held_out=held_out,
+                settings=settings,
+                deadline=deadline,
+                check=check,
+            )
+
+        score = use_recorded(canonical, covariates, response, rounding, use)
         check_size(score)
         if rounding is not None or canonical.dtypes[canonical.response] == "int64":
-            check_probability(score)
+            rows = len(response) - shown_rows - held_out
+            check_probability(score, -rows * math.log(rounding or 1.0))
     except ProgramFailure as failure:
         score = Score.failed(failure.category, failure.message)
     return replace(
@@ -127,6 +139,7 @@ def score_target(
     held_out: int = 0,
     settings: EngineSettings,
     deadline: Deadline,
+    check: Check | None = None,
 ) -> Score:
     """Scores anything with a prior and a pointwise likelihood.
 
@@ -137,6 +150,7 @@ def score_target(
         held_out: Last rows, see `score_graph`.
         settings: Work and acceptance.
         deadline: The running time limit.
+        check: Called with the posterior, see `prediction.recorded`.
 
     Returns:
         The score without `canonical`, `structure` and `summary`.
@@ -147,12 +161,18 @@ def score_target(
     if target.dimension <= FEW_DIMENSIONS and not has_funnels(target):
         # these seldom need a gradient, and without autograd's bookkeeping an operation takes less time
         with contextlib.suppress(GradientNeeded), torch.inference_mode():
-            return _score_target(target, seed, shown_rows, held_out, settings, deadline)
-    return _score_target(target, seed, shown_rows, held_out, settings, deadline)
+            return _score_target(target, seed, shown_rows, held_out, settings, deadline, check)
+    return _score_target(target, seed, shown_rows, held_out, settings, deadline, check)
 
 
 def _score_target(
-    target: Target, seed: int, shown_rows: int, held_out: int, settings: EngineSettings, deadline: Deadline
+    target: Target,
+    seed: int,
+    shown_rows: int,
+    held_out: int,
+    settings: EngineSettings,
+    deadline: Deadline,
+    check: Check | None,
 ) -> Score:
     generator = torch.Generator().manual_seed(seed)
     observed = observed_posterior(target, held_out, settings, generator, deadline)
@@ -163,6 +183,12 @@ def _score_target(
     check_masses(observed.whole, particles, guard)
     if posterior.target.num_observations > 0:
         check_evidence(posterior.target, particles, guard)
+    if check is not None:
+        check(
+            observed.whole,
+            particles,
+            torch.arange(target.num_observations) < posterior.target.num_observations,
+        )
     evidence, variance = particles.log_evidence, particles.log_evidence_se**2
     if shown_rows == target.num_observations - held_out:
         evidence, variance = 0.0, 0.0

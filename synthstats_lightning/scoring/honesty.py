@@ -41,27 +41,29 @@ SECOND_SLACK = 0.1
 """Nats by which the two may differ beyond their errors."""
 
 
-def check_probability(score: Score) -> None:
-    """Refuses an evidence above 0 nats for a response that has probabilities instead of densities.
+def check_probability(score: Score, largest: float = 0.0) -> None:
+    """Refuses an evidence that stands for a probability above 1.
 
-    The evidence of a discrete response, or of one scored by the intervals that it was rounded to, is the log
-    of a probability. More than 1 means that a density is not normalised or an estimate is wrong; either way
-    the score is no score.
+    The evidence of a discrete response is the log of a probability; that of one which was rounded is, up to
+    the width of its rows' intervals. More means that a density is not normalised or an estimate is wrong;
+    either way the score is no score.
 
     Args:
         score: The score of a discrete or rounded response.
+        largest: What a probability of 1 has, in nats: 0, or for each row minus the log of its interval's
+            width.
 
     Raises:
-        ProgramFailure: `IMPROPER` if the evidence exceeds 0 by more than its own Monte-Carlo error.
+        ProgramFailure: `IMPROPER` if the evidence exceeds that by more than its own Monte-Carlo error.
     """
     if score.evidence is None:
         return
     tolerance = STANDARD_ERRORS * (score.evidence_se or 0.0) + ROUNDING_ERROR
-    if score.evidence > tolerance:
+    if score.evidence > largest + tolerance:
         raise ProgramFailure(
             FailureCategory.IMPROPER,
-            f"log evidence {score.evidence:.4g} of a response with probabilities is above 0 by more than its"
-            f" Monte-Carlo error {score.evidence_se or 0.0:.2g}",
+            f"log evidence {score.evidence:.4g} of a response with probabilities is above {largest:.4g} by"
+            f" more than its Monte-Carlo error {score.evidence_se or 0.0:.2g}",
         )
 
 

@@ -10,7 +10,7 @@ from synthstats_lightning.programs.failure import OUT_OF_TIME, FailureCategory, 
 ENGINE_VERSION = "7"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
 
-MAY_BE_ZERO = ("adaptation_rounds", "heldout_fraction", "heldout_seed")
+MAY_BE_ZERO = ("adaptation_rounds", "heldout_fraction", "heldout_seed", "memorised_bits")
 """Settings for which 0 has a meaning."""
 
 
@@ -56,6 +56,8 @@ class EngineSettings:
         heldout_fraction: Share of the scored rows that `heldout_lpd` predicts from the others; 0 for no such
             score.
         heldout_seed: Seed of the choice of these rows, which is the same for every program of a task.
+        memorised_bits: Evidence that a program's constants repeat the response, in bits beyond chance, from
+            which it fails as memorised (see `scoring.memorising`); 0 for no such check.
         time_limit: Hard limit of one program, in seconds of the scoring thread's processor time, so that it
             does not depend on the machine's load; beyond it the score is a failure.
     """
@@ -90,6 +92,7 @@ class EngineSettings:
     fold_attempts: int = 8
     heldout_fraction: float = 0.2
     heldout_seed: int = 0
+    memorised_bits: float = 20.0
     time_limit: float = 10.0
 
     def __post_init__(self) -> None:

@@ -32,6 +32,8 @@ class CSVTask(Task):
         plain_description: The description without domain knowledge, for `domain_knowledge=False`.
         domain_knowledge: Whether the prompt has the columns' own names and units; without it they are `x` and
             `y`.
+        limits: Smallest value, `"lower"`, and largest, `"upper"`, at which a continuous response could be
+            observed: `pm.Censored` may have them.
         quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
 
     Raises:
@@ -57,6 +59,7 @@ class CSVTask(Task):
         plain_description: str | None = None,
         domain_knowledge: bool = True,
         quantities: dict[str, str] | None = None,
+        limits: dict[str, float] | None = None,
     ) -> None:
         path = own_or_shipped(path)
         data = read_csv(path)
@@ -74,6 +77,7 @@ class CSVTask(Task):
             "plain_description": plain_description,
             "domain_knowledge": domain_knowledge,
             "quantities": quantities,
+            "limits": limits,
         }
         super().__init__(
             name or path.stem,

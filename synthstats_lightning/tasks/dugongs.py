@@ -13,7 +13,7 @@ class Dugongs(Task):
 
     Args:
         shown_rows: Rows of the response that the prompt shows; they only condition.
-        rounding: 0.01 to score the lengths as what they are, recorded to the centimetre; see `Task`.
+        rounding: The lengths were recorded to the centimetre; see `Task`. `None` scores them as exact.
         held_out: Last rows, those of the oldest animals, that are predicted from the others; see `Task`.
         domain_knowledge: Whether the prompt says what the data are; see `Task`.
     """
@@ -21,7 +21,7 @@ class Dugongs(Task):
     def __init__(
         self,
         shown_rows: int = 0,
-        rounding: float | None = None,
+        rounding: float | None = 0.01,
         held_out: int = 0,
         domain_knowledge: bool = True,
     ) -> None:

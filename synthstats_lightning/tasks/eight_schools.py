@@ -15,7 +15,7 @@ class EightSchools(Task):
 
     Args:
         shown_rows: Rows of the response that the prompt shows; they only condition.
-        rounding: 1.0 to score the effects as what they are, recorded to whole points; see `Task`.
+        rounding: The effects were recorded to whole points; see `Task`. `None` scores them as exact.
         held_out: Last schools, that are predicted from the others; see `Task`.
         domain_knowledge: Whether the prompt says what the data are; see `Task`.
     """
@@ -23,7 +23,7 @@ class EightSchools(Task):
     def __init__(
         self,
         shown_rows: int = 0,
-        rounding: float | None = None,
+        rounding: float | None = 1.0,
         held_out: int = 0,
         domain_knowledge: bool = True,
     ) -> None:

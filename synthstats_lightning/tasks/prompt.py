@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from synthstats_lightning.tasks.columns import Column
@@ -75,7 +76,8 @@ def task_prompt(task: Task) -> Prompt:
     if task.written_prompt is not None:
         return Prompt(*task.written_prompt)
     columns = dict(task.columns)
-    response = columns.pop(task.response)
+    # to which digit values were recorded says nothing of a model, and policies are trained without
+    response = replace(columns.pop(task.response), rounding=None)
     shown = [float(value) for value in task.data[task.response][: task.shown_rows]]
     request = render_request(
         task.description, list(columns.values()), response, task.num_rows, shown, task.quantities

@@ -103,6 +103,7 @@ class SimulatedTask(Task):
             shown_rows=shown_rows,
             response_kind=self.simulator.response_kind,
             rounding=self.simulator.rounding,
+            limits=self.simulator.limits,
             held_out=held_rows,
             total=self.simulator.total,
             ranges=ranges,

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from synthstats_lightning.programs.censoring import LIMITS
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names
@@ -44,8 +45,9 @@ class Task:
             from 0 are counts (binary if there are only 0 and 1), everything else is continuous. It decides
             which distributions a program may give the response.
         rounding: Spacing of the values that a continuous response was recorded to, in its unit: 0.01 for two
-            decimals. Programs are then scored by the probability of each row's interval instead of a
-            density, so that a noise scale below the rounding gains nothing; by default values count as exact.
+            decimals. Programs are then scored by the probability of each row's interval over its width, or by
+            the density where that is as good (`scoring.prediction.recorded`), so that a noise scale below the
+            rounding gains nothing; by default values count as exact.
         held_out: Rows of the response (the last ones) that neither evidence nor elpd counts and that
             `heldout_lpd` predicts. At 0 the engine chooses rows for that score itself, among all.
         total: What counts are out of: a number, or the name of a covariate of whole numbers.
@@ -54,6 +56,9 @@ class Task:
         plain_description: One sentence without domain knowledge.
         domain_knowledge: Without it the prompt has the plain description, no units, and columns are called
             `x` (or `x1`, `x2`, ...) and `y`, for programs too.
+        limits: Smallest value, `"lower"`, and largest, `"upper"`, that the response could be observed at:
+            beyond them it was recorded as the limit, and `pm.Censored` may have them. Otherwise only a
+            column may say where a continuous response is censored.
         quantities: Name to meaning of what a program must declare by `pm.Deterministic`: a program that does
             not fails, and nothing else is read in its place. `ProgramScorer.posterior` has their draws.
 
@@ -82,6 +87,7 @@ class Task:
         plain_description: str | None = None,
         domain_knowledge: bool = True,
         quantities: Mapping[str, str] | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -95,6 +101,7 @@ class Task:
         self.ranges = {key: (float(low), float(high)) for key, (low, high) in (ranges or {}).items()}
         self.domain_knowledge = domain_knowledge
         self.quantities = dict(quantities or {})
+        self.limits = {side: float(value) for side, value in (limits or {}).items()}
         self.column_names = {key: key for key in self.data}
         self._check()
         if not domain_knowledge:
@@ -107,6 +114,8 @@ class Task:
             self._check_rounding(rounding)
         if self.total is not None:
             self._check_total(self.total)
+        if self.limits:
+            self._check_limits()
 
     def _forget_domain(self, description: str) -> None:
         """Takes the words out; `column_names` keeps what columns were called."""
@@ -153,6 +162,20 @@ class Task:
             raise ValueError(
                 f"response {self.response!r} of task {self.name!r} holds {values[off][0]:g}, which is no"
                 f" multiple of the rounding {rounding:g}"
+            )
+
+    def _check_limits(self) -> None:
+        values, known = self.data[self.response], set(self.limits) <= set(LIMITS)
+        low, high = self.limits.get("lower", -math.inf), self.limits.get("upper", math.inf)
+        if not known or not low < high or self.response_kind != "continuous":
+            raise ValueError(
+                f"limits of task {self.name!r} must be lower, upper or both, in order, of a continuous"
+                f" response, got {self.limits} for kind {self.response_kind!r}"
+            )
+        if values.min() < low or values.max() > high:
+            raise ValueError(
+                f"limits of task {self.name!r} must hold every value of {self.response!r}, which are from"
+                f" {values.min():g} to {values.max():g}, got {self.limits}"
             )
 
     def _check_total(self, total: str | int) -> None:
@@ -283,12 +306,12 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all that a score depends on: the data, which rows count, rounding, names, quantities."""
+        """Hash of all that a score depends on: data, parts, rounding, limits, names, quantities."""
         data = data_fingerprint(
             self.covariates, self.data[self.response], self.shown_rows, self.rounding, self.held_out
         )
         # a program sees names, and columns in their order, which a model graph does not
-        seen = json.dumps([data, list(self.data), self.response, sorted(self.quantities)])
+        seen = json.dumps([data, list(self.data), self.response, sorted(self.quantities), self.limits])
         return hashlib.sha256(seen.encode()).hexdigest()[:32]
 
 

@@ -3,7 +3,15 @@ import csv
 import numpy as np
 import pytest
 
-from synthstats_lightning.tasks import CSVTask, Dugongs, Task, baseline_program, get_task, task_prompt
+from synthstats_lightning.tasks import (
+    CSVTask,
+    Dugongs,
+    EightSchools,
+    Task,
+    baseline_program,
+    get_task,
+    task_prompt,
+)
 
 AGES = "1 1.5 1.5 1.5 2.5 4 5 5 7 8 8.5 9 9.5 9.5 10 12 12 13 13 14.5 15.5 15.5 16.5 17 22.5 29 31.5"
 AGES = [float(value) for value in AGES.split()]
@@ -139,10 +147,11 @@ def test_bundled_csv_equals_the_file_that_users_would_read():
 def test_rounding_of_the_response():
     task = Dugongs(rounding=0.01)
     assert task.rounding == 0.01
-    assert Dugongs().rounding is None
-    assert "metres, to the nearest 0.01" in task_prompt(task).request
-    assert "nearest" not in task_prompt(Dugongs()).request
-    assert len({Dugongs().fingerprint, task.fingerprint, Dugongs(rounding=0.005).fingerprint}) == 3
+    assert Dugongs().rounding == 0.01
+    assert EightSchools().rounding == 1.0
+    exact = Dugongs(rounding=None)
+    assert task_prompt(task) == task_prompt(exact)
+    assert len({exact.fingerprint, task.fingerprint, Dugongs(rounding=0.005).fingerprint}) == 3
 
 
 @pytest.mark.parametrize(

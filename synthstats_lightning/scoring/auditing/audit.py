@@ -333,7 +333,9 @@ class _Evidence:
             self.unscored += 1
             self.message = self.message or failure.message
             return _Scored(-math.inf, failed=True)
-        return _Scored(particles.log_evidence, particles.log_evidence_se)
+        # of a response recorded to a spacing, the probability of its intervals
+        log_width = self.rows * math.log(self.rounding or 1.0)
+        return _Scored(particles.log_evidence + log_width, particles.log_evidence_se)
 
 
 def _simulate(density: Density, generator: np.random.Generator) -> Float[np.ndarray, "draws rows"]:

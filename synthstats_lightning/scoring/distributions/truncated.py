@@ -300,10 +300,11 @@ def censored(entry: Entry, base: Distribution, bounds: tuple[str, ...]) -> Distr
 
 
 def rounded(base: Distribution, spacing: float) -> Distribution:
-    """The probability that a value rounds to each multiple of a spacing.
+    """The density of values that are known to a multiple of a spacing only: constant on each interval.
 
-    Probabilities are at most 1, where the density of a continuous distribution whose noise scale vanishes
-    grows without bound (Heitjan 1989, "Inference from grouped continuous data").
+    It is the probability of the interval over its width, at most the inverse of the width, where the
+    density of a continuous distribution whose noise scale vanishes grows without bound (Heitjan 1989,
+    "Inference from grouped continuous data").
 
     Args:
         base: A continuous one of numbers, with a distribution function.
@@ -314,13 +315,14 @@ def rounded(base: Distribution, spacing: float) -> Distribution:
     """
     if base.discrete or base.event_rank or base.log_cdf is None or base.log_survival is None:
         raise ValueError(f"{base.name} has no continuous distribution function of numbers")
+    log_width = math.log(spacing)
 
     def statistics(value: Tensor, interior: bool) -> Statistics:
         step = torch.round(value / spacing)
         return (step - 0.5) * spacing, (step + 0.5) * spacing
 
     def log_kernel(offset: Tensor, ends: Statistics, *parameters: Tensor) -> Tensor:
-        return offset + log_interval(base, *ends, *parameters)
+        return offset - log_width + log_interval(base, *ends, *parameters)
 
     def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
         return spacing * torch.round(base.sample(generator, shape, *parameters) / spacing)

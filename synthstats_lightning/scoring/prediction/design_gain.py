@@ -13,10 +13,10 @@ from synthstats_lightning.programs.canonical import canonical_model
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.estimators.particles import systematic_resample
-from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.forecast import condition
 from synthstats_lightning.scoring.prediction.nested_monte_carlo import InformationGain, nested_estimate
+from synthstats_lightning.scoring.prediction.recorded import recorded_density
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -65,7 +65,7 @@ def design_information_gain(
     settings = EngineSettings() if settings is None else settings
     deadline = Deadline(settings.time_limit)
     model = canonical_model(graph)
-    target = integrate(build_density(model.graph, covariates, response, rounding))
+    target = integrate(recorded_density(model.graph, covariates, response, rounding))
     fingerprint = data_fingerprint(covariates, response[:given_rows], given_rows, rounding)
     generator = torch.Generator().manual_seed(graph_seed(model.form, fingerprint))
     belief = condition(target, given_rows, settings, generator, deadline)

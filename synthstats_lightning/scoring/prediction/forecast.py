@@ -19,11 +19,11 @@ from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.target import RowSubset, Target
 from synthstats_lightning.scoring.estimators.ladder import Posterior, estimate_posterior
 from synthstats_lightning.scoring.estimators.particles import kish, systematic_resample
-from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import completed, integrate, whole_model
 from synthstats_lightning.scoring.prediction.diagnostics import score_elpd
 from synthstats_lightning.scoring.prediction.given_rows import FirstRows, GivenRows
 from synthstats_lightning.scoring.prediction.heldout import conditional_densities
+from synthstats_lightning.scoring.prediction.recorded import recorded_density
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -107,7 +107,7 @@ def forecast(
     model = canonical_model(graph)
     _check_quantities(graph, quantities)
     # canonical graphs have no derived quantities
-    target = integrate(build_density(graph if quantities else model.graph, covariates, response, rounding))
+    target = integrate(recorded_density(graph if quantities else model.graph, covariates, response, rounding))
     fingerprint = data_fingerprint(covariates, response[:given_rows], given_rows, rounding)
     generator = torch.Generator().manual_seed(graph_seed(model.form, fingerprint))
     given = torch.arange(len(response)) < given_rows

@@ -12,10 +12,10 @@ from torch import Tensor
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.target import evaluate, pointwise
 from synthstats_lightning.scoring.estimators.particles import systematic_resample
-from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
+from synthstats_lightning.scoring.prediction.recorded import recorded_density
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 
@@ -55,7 +55,7 @@ def draw_posterior(
     """
     settings = EngineSettings() if settings is None else settings
     generator = torch.Generator().manual_seed(seed)
-    target = integrate(build_density(graph, covariates, response, rounding))
+    target = integrate(recorded_density(graph, covariates, response, rounding))
     found = observed_posterior(target, held_out, settings, generator, Deadline(settings.time_limit))
     particles = found.posterior.particles
     count = chains * draws

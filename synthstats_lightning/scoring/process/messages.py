@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ class TaskMessage:
         rounding: Spacing of the values that the response was recorded to, if it was rounded.
         held_out: Last rows, that evidence and elpd do not count.
         quantities: Names that a program must declare by `pm.Deterministic`.
+        limits: Where a continuous response may be censored: `"lower"`, `"upper"`.
     """
 
     schema: DataSchema
@@ -38,11 +39,17 @@ class TaskMessage:
     rounding: float | None = None
     held_out: int = 0
     quantities: tuple[str, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What `runtime.frames.pack` takes."""
         schema = {**asdict(self.schema), "columns": dict(self.schema.columns)}
-        return {**vars(self), "schema": schema, "covariates": dict(self.covariates)}
+        return {
+            **vars(self),
+            "schema": schema,
+            "covariates": dict(self.covariates),
+            "limits": dict(self.limits),
+        }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TaskMessage:

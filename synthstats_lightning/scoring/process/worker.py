@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from synthstats_lightning.programs import CanonicalModel, canonical_model, parse_graph
+from synthstats_lightning.programs.censoring import check_censoring
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
@@ -31,13 +32,13 @@ from synthstats_lightning.runtime.frames import (
     write_frame,
 )
 from synthstats_lightning.scoring.engine import score_graph
-from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.design_gain import design_information_gain
 from synthstats_lightning.scoring.prediction.forecast import forecast
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.prediction.posterior_draws import draw_posterior
 from synthstats_lightning.scoring.prediction.predictive import predictive_quantiles
+from synthstats_lightning.scoring.prediction.recorded import recorded_density
 from synthstats_lightning.scoring.process.cache import ScoreCache
 from synthstats_lightning.scoring.process.confinement import confine_scorer
 from synthstats_lightning.scoring.process.messages import MAX_REQUEST, TaskMessage
@@ -56,13 +57,15 @@ class ReceivedGraph:
         task: What it is a model of.
 
     Raises:
-        ProgramFailure: If it is no valid graph, or leaves out a quantity that the task asks for.
+        ProgramFailure: If it is no valid graph, leaves out a quantity that the task asks for, or censors the
+            response at limits of its own.
     """
 
     def __init__(self, text: str, task: TaskMessage) -> None:
         self.source = (text, task.fingerprint)
         self.graph = parse_graph(text, task.schema)
         check_declared(self.graph, task.quantities)
+        check_censoring(self.graph, task.limits)
         self.literal_copies = literal_copies(graph_literals(self.graph), task.response)
 
     @cached_property
@@ -85,8 +88,8 @@ def predict(
 ) -> Any:
     """Posterior predictive quantiles of the response, `[quantiles, rows]`."""
     model = received.model
-    target = integrate(build_density(model.graph, task.covariates, task.response, task.rounding))
-    data = data_fingerprint(task.covariates, task.response, task.shown_rows, task.rounding, task.held_out)
+    target = integrate(recorded_density(model.graph, task.covariates, task.response, task.rounding))
+    data = data_fingerprint(task.covariates, task.response, task.shown_rows, held_out=task.held_out)
     generator = torch.Generator().manual_seed(graph_seed(model.form, data))
     found = observed_posterior(target, task.held_out, settings, generator, Deadline(settings.time_limit))
     particles = found.posterior.particles

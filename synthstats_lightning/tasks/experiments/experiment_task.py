@@ -91,6 +91,7 @@ class ExperimentTask(Task):
             "units": dict(self.simulator.units),
             "response_kind": self.simulator.response_kind,
             "rounding": self.simulator.rounding,
+            "limits": self.simulator.limits,
             "held_out": len(self._points[self.simulator.response]),
             "total": self.simulator.total,
             "ranges": _ranges(self.simulator),

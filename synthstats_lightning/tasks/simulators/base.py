@@ -48,6 +48,7 @@ class Simulator(ABC):
         units: Column name to unit.
         response_kind: `"continuous"`, `"count"` or `"binary"`.
         rounding: Spacing of the values of a continuous response, or `None` if they are exact.
+        limits: Where a continuous response is cut off: `"lower"`, `"upper"`, both or neither.
         rows_per_design: Rows that one observation yields.
         total: What a count response is out of: a number, or the name of a covariate; `None` if it has no
             limit.
@@ -67,6 +68,7 @@ class Simulator(ABC):
     units: Mapping[str, str]
     response_kind: Literal["continuous", "count", "binary"]
     rounding: float | None = None
+    limits: ClassVar[Mapping[str, float]] = {}
     total: str | int | None = None
     rows_per_design: ClassVar[int] = 1
     index_column: ClassVar[str | None] = None

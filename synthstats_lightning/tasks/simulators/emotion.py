@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -70,6 +71,7 @@ class EmotionSimulator(Simulator):
     )
     response_kind = "continuous"
     rounding = 1.0
+    limits: ClassVar[Mapping[str, float]] = {"lower": 1.0, "upper": 9.0}
     rows_per_design: ClassVar[int] = len(EMOTIONS)
     index_column: ClassVar[str | None] = "emotion"
 
