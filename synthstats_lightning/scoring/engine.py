@@ -178,17 +178,17 @@ def _score_target(
     observed = observed_posterior(target, held_out, settings, generator, deadline)
     posterior = observed.posterior
     particles = posterior.particles
-    # draws of their own: what is checked does not depend on whether it is
-    guard = torch.Generator().manual_seed(seed ^ GUARD)
-    check_masses(observed.whole, particles, guard)
-    if posterior.target.num_observations > 0:
-        check_evidence(posterior.target, particles, guard)
     if check is not None:
         check(
             observed.whole,
             particles,
             torch.arange(target.num_observations) < posterior.target.num_observations,
         )
+    # draws of their own: what is checked does not depend on whether it is
+    guard = torch.Generator().manual_seed(seed ^ GUARD)
+    check_masses(observed.whole, particles, guard)
+    if posterior.target.num_observations > 0:
+        check_evidence(posterior.target, particles, guard)
     evidence, variance = particles.log_evidence, particles.log_evidence_se**2
     if shown_rows == target.num_observations - held_out:
         evidence, variance = 0.0, 0.0
