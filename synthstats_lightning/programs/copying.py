@@ -111,7 +111,7 @@ def copied_in_order(numbers: Float[np.ndarray, " rows"], view: View) -> Copied:
 
     Args:
         numbers: One for each row of the view.
-        view: The response.
+        view: The response that they may repeat.
     """
     every = np.ones(len(numbers), dtype=bool)
     found = _in_order(numbers, view, every)
@@ -162,8 +162,8 @@ def copied_as_set(numbers: NDArray[np.float64], view: View) -> Copied:
     Numbers that are rounder than the response's spacing do not count, nor do those outside its range.
 
     Args:
-        numbers: Distinct numbers.
-        view: The response.
+        numbers: Distinct constants of a program.
+        view: The response that they may repeat.
     """
     known = np.unique(view.values)
     if len(numbers) < LEAST_COPIES or len(known) < LEAST_COPIES:

@@ -130,7 +130,7 @@ def check_resolution(
         response: Observed values `[rows]`.
         rounding: Width of the intervals.
         target: The model of all rows, in the coordinates of the particles.
-        particles: Its posterior.
+        particles: The posterior of the model.
         given: The rows that this knows.
 
     Raises:
