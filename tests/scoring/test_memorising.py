@@ -46,7 +46,7 @@ def check(*nodes: Node, bits: float = DEFAULT, **options: Any) -> None:
 
 
 def direct(values: np.ndarray) -> tuple[Node, ...]:
-    return constant(values), constant(1e-300), normal(0, 1, "length", ROWS)
+    return constant(values), constant(1e-50), normal(0, 1, "length", ROWS)
 
 
 def scalars() -> list[Node]:
