@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from synthstats_lightning.cli.audit import best_programs
+from synthstats_lightning.cli.audit import Audited, best_programs, exit_code
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.pool.audit import few_rows
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.auditing.audit import Audit
 from synthstats_lightning.tasks import Dugongs, Task
 
 LINE = """
@@ -23,6 +25,20 @@ lengths = np.array([1.80, 1.85, 1.87, 1.77] + [0.0] * 23)
 with pm.Model() as model:
     a = pm.Normal("a", 2, 1)
     pm.Normal("length", a + 0.1 * lengths, 0.5, observed=length)
+"""
+POINT = """
+with pm.Model() as model:
+    pm.Gumbel("length", mu=1e6, beta=1e-300, observed=length)
+"""
+EXACT_POINT = """
+with pm.Model() as model:
+    pm.Normal("length", 2.0, 1e-300, observed=length)
+"""
+HOPEFUL_PRIOR = """
+with pm.Model() as model:
+    x = pm.SkewStudentT("x", a=1.5e19, b=1.5e19, mu=2.3, sigma=0.3)
+    mu = pm.Normal("mu", 2.0, 1.0, shape=len(age))
+    pm.Normal("length", mu + 0.0 * x, 1e-9, observed=length)
 """
 BROKEN = "with pm.Model() as model:\n    pm.Flat('a')\n"
 
@@ -110,6 +126,32 @@ def test_scores_and_audits_one_program(tmp_path, capsys):
     assert f"| log evidence | {score.evidence:.3f} ± " in card
     assert score.canonical in card
     assert 'label="length\\n~\\nNormal" shape=ellipse style=filled' in (tmp_path / "model.dot").read_text()
+
+
+@pytest.mark.parametrize("source", [POINT, EXACT_POINT, HOPEFUL_PRIOR])
+def test_mass_beyond_double_precision_is_never_honest(source, tmp_path, capsys):
+    """A total that overflows, or a prior that claims what it has not: found or refused."""
+    program, path = tmp_path / "program.py", tmp_path / "score.json"
+    program.write_text(source)
+    arguments = ["--task", "dugongs", "--audit", "--audit_data_sets", "8", "--json", str(path)]
+    with pytest.raises(SystemExit) as ended:
+        main(["score", str(program), *arguments])
+    assert ended.value.code == 1
+    audit = json.loads(path.read_text())["audit"]
+    assert audit["verdict"] in ("dishonest", "no audit")
+    assert f"{audit['verdict']}: " in capsys.readouterr().out
+
+
+def test_undecided_has_a_code_of_its_own():
+    known = {"level": 0.999, "method": "importance", "rows": 2, "graph_rows": 2, "data_sets": 8}
+    found = {"total_mass": 1.0, "lower": 0.9, "upper": 1.1, "largest_evidence": 0.0, **known}
+    honest = Audited("a", None, Audit(**found))
+    undecided = Audited("b", None, Audit(**{**found, "upper": 3.6e22}))
+    dishonest = Audited("c", None, Audit(**{**found, "lower": 1.05}))
+    refused = Audited("d", None, ProgramFailure(FailureCategory.UNSUPPORTED, "no"))
+    assert exit_code([honest]) == exit_code([]) == 0
+    assert exit_code([honest, undecided]) == 3
+    assert exit_code([undecided, dishonest]) == exit_code([refused]) == 1
 
 
 @pytest.mark.parametrize(

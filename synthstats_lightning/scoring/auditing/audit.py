@@ -229,13 +229,16 @@ def _variance(mass: float, standard_error: float) -> float:
 
 
 def _degrees(parts: list[tuple[float, float]]) -> float:
-    """Degrees of freedom of a sum of variances with theirs, by Welch and Satterthwaite; at least 1."""
+    """Degrees of freedom of a sum of variances with theirs, at least 1 (Welch 1947, second approximation).
+
+    The square of an estimated variance is on average its square times `1 + 2 / degrees`.
+    """
     largest = max(variance for variance, _ in parts)
     if not 0.0 < largest < math.inf:
         return 1.0
     shares = [(variance / largest, degrees) for variance, degrees in parts]
-    found = sum(share for share, _ in shares) ** 2 / sum(share**2 / degrees for share, degrees in shares)
-    return max(found, 1.0)
+    squares = sum(share**2 / (degrees + 2.0) for share, degrees in shares)
+    return max(sum(share for share, _ in shares) ** 2 / squares - 2.0, 1.0)
 
 
 def _claimed(density: Density, generator: np.random.Generator) -> tuple[float, str]:

@@ -96,7 +96,8 @@ def adaptive_log_integral(
         if total == -math.inf:
             return total, True
         # relative to the total; panels without mass are settled too
-        change = np.abs(np.exp(both - total) - np.exp(whole - total))
+        with np.errstate(over="ignore"):
+            change = np.abs(np.exp(both - total) - np.exp(whole - total))
         open_ = change > tolerance / FIRST_PANELS
         done = float(np.logaddexp(done, _log_sum(both[~open_], 0)))
         if not open_.any():
