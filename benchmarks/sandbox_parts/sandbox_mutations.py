@@ -48,7 +48,8 @@ _KERNEL = ("seccomp", "landlock")
 
 MUTATIONS = [
     Mutation("seccomp", ("fs-chmod-replay", "net-udp", "kern-shmget", "proc-renice-victim")),
-    Mutation("landlock", ("plain-open-read", "ast-codecs-open"), "standard"),
+    Mutation("landlock", ("plain-open-read", "ast-codecs-open"), "standard", ("tree",)),
+    Mutation("tree", (), "standard"),
     Mutation("no_new_privileges", ("layer-privileges",), base=_KERNEL),
     Mutation("user", ("fs-chmod-replay", "fs-write-home"), base=_KERNEL, root=True),
     Mutation("capabilities", ("layer-capabilities",), base=(*_KERNEL, "user"), root=True),
@@ -75,8 +76,8 @@ MUTATIONS = [
             "timer_create": ("arg-timer",),
         }.items()
     ),
-    Mutation("argument:open", ("arg-open",), "standard", ("landlock",)),
-    Mutation("argument:openat", ("arg-openat", "arg-truncate"), "standard", ("landlock",)),
+    Mutation("argument:open", ("arg-open",), "standard", ("landlock", "tree")),
+    Mutation("argument:openat", ("arg-openat", "arg-truncate"), "standard", ("landlock", "tree")),
 ]
 
 
@@ -160,6 +161,12 @@ def _readable(sandbox: Sandbox) -> dict[str, str]:
         return {"a program that sleeps": "its environment could be read"} if reader.returncode == 0 else {}
 
 
+def _sees(sandbox: Sandbox) -> dict[str, str]:
+    """Whether a program can tell which paths exist."""
+    printed = sandbox.execute(f"import os\nprint(os.path.exists('/proc/{os.getpid()}'))")
+    return {"a program that looks around": "saw the trainer in /proc"} if printed == "True\n" else {}
+
+
 class _sleeping:
     """A program that sleeps in a sandbox."""
 
@@ -195,4 +202,4 @@ def _runs(process: int) -> bool:
         return False
 
 
-_WATCHED = {"death_signal": _outlives, "not_dumpable": _readable}
+_WATCHED = {"death_signal": _outlives, "not_dumpable": _readable, "tree": _sees}

@@ -110,7 +110,7 @@ def _build(readable: list[str], folder: str, ruleset: int | None, root: bool) ->
             ("uid_map", f"{user} {user} 1"),
             ("gid_map", f"{group} {group} 1"),
         ):
-            Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
+            Path(f"/proc/self/{name}").write_bytes(text.encode())
     _mount("none", "/", "", _MS_RECURSIVE | _MS_PRIVATE)
     _mount("tmpfs", folder, "tmpfs", 0, "size=4m,mode=755")
     os.umask(0o022)
