@@ -1,4 +1,4 @@
-"""The stress test: its exact answers against SciPy's own integration, and a run on three cases."""
+"""The stress test: its exact answers against SciPy's own integration, and a run on few cases."""
 
 from __future__ import annotations
 
@@ -55,17 +55,28 @@ def test_gaussian_rows_against_the_normal_without_each(stress):
     assert each[0] == pytest.approx(special[1])
 
 
-def test_three_cases_through_the_sandbox(stress, tmp_path, monkeypatch, capsys):
+ONCE_WRONG = (
+    "ridge_square_large",  # annealing's islands shared one bias
+    "collinear_12",
+    "product_sharp",  # a banana in two quadrants
+    "squares_10",  # 1024 modes
+    "cauchy_groups_10",
+    "coin_all_ones",  # half of the prior's mass beyond double precision
+)
+
+
+def test_cases_through_the_sandbox(stress, tmp_path, monkeypatch, capsys):
     path = tmp_path / "stress.json"
-    cases = "donut,sparse_classes,tied_pairs"
-    monkeypatch.setattr(
-        sys, "argv", ["scoring_stress.py", "--cases", cases, "--processes", "1", "--json", str(path)]
-    )
+    cases = ("donut", "sparse_classes", "tied_pairs", *ONCE_WRONG)
+    arguments = ["--cases", ",".join(cases), "--processes", "1", "--json", str(path)]
+    monkeypatch.setattr(sys, "argv", ["scoring_stress.py", *arguments])
     assert stress.main() == 0
     found = json.loads(path.read_text())
-    assert (found["cases"], found["accepted"], found["confidently_wrong"]) == (3, 3, 0)
-    assert found["worst_error_nats"] < 0.25
-    assert {row["case"] for row in found["rows"]} == set(cases.split(","))
+    assert found["accepted"] == found["cases"] == len(cases)
+    assert found["confidently_wrong"] == 0
+    assert found["worst_error_nats"] < 0.3
+    assert max(found["worst_z_evidence"], found["worst_z_elpd"]) < 4.0
+    assert {row["case"] for row in found["rows"]} == set(cases)
     assert "tied_pairs" in capsys.readouterr().out
 
 
