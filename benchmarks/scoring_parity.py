@@ -7,6 +7,10 @@ all its models are extracted and both errors stay below 1e-8.
 
 Errors are relative: of a log-density to its absolute value or 1, of a gradient to its largest entry or 1.
 
+Every distribution by itself is then compared with its formula in 50 digits: parameters at the corners of the
+ranges that the scorer admits and log-uniform within them, values in the bulk and the tails. The worst error
+may be 1e-9.
+
 Usage: `python benchmarks/scoring_parity.py --json scoring_parity.json` (some minutes on one core). For
 another release of PyMC, record it in that environment with `parity_reference.py` and give the file as
 `--reference`.
@@ -36,6 +40,7 @@ from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 
 TOLERANCE = 1e-8
+CORNER_TOLERANCE = 1e-9
 TARGET = 60
 
 
@@ -107,12 +112,34 @@ def summarise(results: dict[str, list[Errors | str]], names: list[str]) -> tuple
     }
 
 
+def at_corners(names: list[str] | None, sets: int, seed: int) -> tuple[Table, dict[str, Any]]:
+    """A table of errors against 50 digits, and the figures.
+
+    Args:
+        names: Distributions, all for `None`.
+        sets: Sets of parameters at corners, and as many within, of each distribution.
+        seed: Seed of their choice.
+    """
+    from scoring_parts.corners import NAMES, worst_error
+
+    table = Table("distribution", "values", "error", "where", title="Log-densities against 50 digits")
+    errors: dict[str, float] = {}
+    for name in NAMES if names is None else [name for name in NAMES if name in names]:
+        worst = worst_error(name, sets, sets, seed)
+        errors[name] = worst.error
+        missed = worst.error > CORNER_TOLERANCE
+        table.add_row(name, str(worst.compared), f"{worst.error:.1e}", worst.case if missed else "")
+    return table, {"corner_errors": errors, "worst_corner_error": max(errors.values(), default=0.0)}
+
+
 def main() -> None:
     """Runs the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--reference", type=Path, help="records of parity_reference.py instead of PyMC here")
     parser.add_argument("--only", nargs="*", help="names of distributions (default: all)")
+    parser.add_argument("--sets", type=int, default=100, help="corners of each distribution (default: 100)")
+    parser.add_argument("--seed", type=int, default=0, help="which of them (default: 0)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     from scoring_parts import parity_reference
@@ -137,6 +164,12 @@ def main() -> None:
         f"PyMC {version}: {figures['supported']} of {figures['documented']} supported (target {TARGET}),"
         f" worst error of logp {figures['worst_logp_error']:.1e}, of gradients"
         f" {figures['worst_grad_error']:.1e} (target {TOLERANCE:.0e})"
+    )
+    table, corners = at_corners(arguments.only, arguments.sets, arguments.seed)
+    figures |= corners
+    console.print(table)
+    console.print(
+        f"worst error of a log-density {corners['worst_corner_error']:.1e} (target {CORNER_TOLERANCE:.0e})"
     )
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(figures, indent=2))

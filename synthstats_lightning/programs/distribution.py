@@ -115,6 +115,8 @@ RANGES: Mapping[Domain, Range] = {
 """Where the density of a distribution that says nothing else is tested. Constants outside are refused."""
 SHAPE = Range(1e-6, 1e13)
 """Of shapes, degrees of freedom and concentrations."""
+SUCCESSES = Range(1e-6, 1e15)
+"""Of numbers of successes that need not be whole."""
 SPREAD_OF_LOGS = Range(3e-5, 1e100)
 """Of standard deviations of logarithms and logits, which have fewer digits than what they are of."""
 ANY = Range(-math.inf, math.inf)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from synthstats_lightning.programs.distribution import (
     SHAPE,
     SPREAD_OF_LOGS,
+    SUCCESSES,
     Distribution,
     Domain,
     Range,
@@ -168,7 +169,7 @@ _ENTRIES = (
         Support.NATURAL,
         named=frozenset({"n", "p"}),
         has_cdf=True,
-        ranges={"n": SHAPE},
+        ranges={"n": SUCCESSES},
     ),
     entry(
         "Binomial",

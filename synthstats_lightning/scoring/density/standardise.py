@@ -76,20 +76,6 @@ def _positive(value: Tensor) -> Tensor:
     return torch.where(value > 0, value, 1.0).clamp(1e-6, 1e12)
 
 
-LOCATION_SCALE: Mapping[str, tuple[int, int]] = {
-    "Normal": (0, 1),
-    "LogNormal": (0, 1),
-    "LogitNormal": (0, 1),
-    "Laplace": (0, 1),
-    "Logistic": (0, 1),
-    "Gumbel": (0, 1),
-    "Moyal": (0, 1),
-    "Cauchy": (0, 1),
-    "StudentT": (1, 2),
-    "SkewNormal": (0, 1),
-    "SkewStudentT": (2, 3),
-}
-"""Distribution to the places of its location and of its scale."""
 SPREADS: Mapping[str, tuple[int, ...]] = {
     "Normal": (1,),
     "LogNormal": (1,),

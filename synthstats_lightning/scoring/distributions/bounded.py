@@ -13,7 +13,6 @@ from synthstats_lightning.scoring.distributions.base import (
     Statistics,
     open_unit,
 )
-from synthstats_lightning.scoring.distributions.sampling import TINY as SMALLEST
 from synthstats_lightning.scoring.distributions.sampling import (
     log_standard_gamma,
     standard_gamma,
@@ -134,6 +133,10 @@ class Beta(Definition):
         return log_beta_tails(alpha, beta, value, 1.0 - value)[1]
 
 
+NEXT_TO_ONE = -40.0
+"""Log of the distance from 1 below which double precision knows no other number."""
+
+
 class Kumaraswamy(Definition):
     """Kumaraswamy with shapes `a` and `b`."""
 
@@ -155,7 +158,11 @@ class Kumaraswamy(Definition):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, a: Tensor, b: Tensor) -> Tensor:
         power = a * statistics[0]
-        return offset + power + (b - 1.0) * log1mexp(power)
+        log_above = log1mexp(power)
+        if len(statistics) > 1:
+            # 1 - x^a is a (1 - x) where x is 1 to the last digit
+            log_above = torch.where(statistics[1] < NEXT_TO_ONE, torch.log(a) + statistics[1], log_above)
+        return offset + power + (b - 1.0) * log_above
 
     @staticmethod
     def log_survival(value: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -172,13 +179,15 @@ class Kumaraswamy(Definition):
 
     @staticmethod
     def from_logs(value: Tensor, log_value: Tensor, log_rest: Tensor) -> tuple[Statistics, Tensor | None]:
-        return (log_value,), -log_value
+        return (log_value, log_rest), -log_value
 
     @staticmethod
     def sample_coordinate(generator: torch.Generator, shape: tuple[int, ...], a: Tensor, b: Tensor) -> Tensor:
-        survival = torch.log(standard_uniform(generator, shape))
-        log_value = log1mexp(survival / b) / a
-        return log_value - log1mexp(log_value.clamp_max(-SMALLEST))
+        # the log of 1 - x^a is that of a uniform number by b
+        log_above = torch.log(standard_uniform(generator, shape)) / b
+        log_value = log1mexp(log_above) / a
+        log_rest = torch.where(log_above < NEXT_TO_ONE, log_above - torch.log(a), log1mexp(log_value))
+        return log_value - log_rest
 
 
 class LogitNormal(Definition):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from synthstats_lightning.programs.distribution import SHAPE, Domain, Support, entry
+from synthstats_lightning.programs.distribution import SUCCESSES, Domain, Support, entry
 from synthstats_lightning.scoring.distributions.base import (
     Definition,
     Links,
@@ -29,7 +29,7 @@ _BY_MEAN = entry(
     "NegativeBinomialMean",
     {"n": Domain.POSITIVE, "mu": Domain.NON_NEGATIVE},
     Support.NATURAL,
-    ranges={"n": SHAPE},
+    ranges={"n": SUCCESSES},
 )
 
 

@@ -71,7 +71,7 @@ class Gamma(Definition):
         if not bool(large.any()):
             return offset + power_log(alpha - 1.0, *statistics) - ratio
         plain = power_log(torch.where(large, 0.0, alpha - 1.0), *statistics) - ratio
-        possible = large & (ratio > 0)
+        possible = large & (ratio > 0) & (ratio < torch.inf)
         safe = torch.where(possible, ratio, 1.0)
         log_value = torch.log(torch.where(possible, statistics[0], 1.0))
         accurate = log_gamma_kernel(torch.where(large, alpha, 2.0 * LARGE), safe, torch.log(safe)) - log_value

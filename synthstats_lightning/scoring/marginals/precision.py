@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import Distribution as Entry
+from synthstats_lightning.programs.distribution import Domain, Support
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.layout import Parameter
-from synthstats_lightning.scoring.density.standardise import LOCATION_SCALE, RESOLUTION
+from synthstats_lightning.scoring.density.standardise import RESOLUTION
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.blocks import ALONE
 from synthstats_lightning.scoring.marginals.compilation import Compiled
@@ -76,7 +79,7 @@ def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tenso
 
 def _unresolved_share(compiled: Compiled, parameter: Parameter, values: Sequence[Tensor | None]) -> float:
     """Share of draws whose scale is too small beside their location for double precision."""
-    places = LOCATION_SCALE.get(parameter.distribution.name)
+    places = _location_and_scale(parameter.distribution.entry)
     if places is None:
         return 0.0
     inputs = compiled.graph.nodes[parameter.node].inputs
@@ -88,6 +91,15 @@ def _unresolved_share(compiled: Compiled, parameter: Parameter, values: Sequence
         return 0.0
     lost = (scale > 0) & (scale < RESOLUTION * location.abs())
     return float(lost.to(torch.float64).mean())
+
+
+def _location_and_scale(entry: Entry) -> tuple[int, int] | None:
+    """Places of a real parameter and of the positive one after it, which is its scale on a whole line."""
+    if entry.event_rank or entry.support not in (Support.REAL, Support.POSITIVE, Support.UNIT):
+        return None
+    pairs = list(pairwise(entry.domains))
+    wanted = (Domain.REAL, Domain.POSITIVE)
+    return (pairs.index(wanted), pairs.index(wanted) + 1) if wanted in pairs else None
 
 
 def _equal_share(values: Tensor) -> float:
