@@ -14,6 +14,7 @@ from synthstats_lightning.pool.reference.settings import ReferenceSettings, Samp
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.runtime.child_process import ChildProcess
 from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed, pack, unpack
+from synthstats_lightning.runtime.process_clock import Patience
 from synthstats_lightning.scoring.process.confinement import scorer_environment
 from synthstats_lightning.scoring.score import Score
 
@@ -79,10 +80,11 @@ def score_with_reference(
         )
         limit = settings.time_limit
         try:
-            child.send(pack(job), limit)
-            return Score.from_dict(unpack(child.receive(MAX_ANSWER, limit)))
+            patience = Patience(child.pid, silence=limit, computing=limit)
+            child.send(pack(job), patience)
+            return Score.from_dict(unpack(child.receive(MAX_ANSWER, patience)))
         except DeadlinePassed:
-            message = f"the reference engine was ended after {limit:g} seconds"
+            message = f"the reference engine was ended after {limit:g} seconds of processor time"
             return Score.failed(FailureCategory.SCORER_LIMIT, message, limit)
         except ConnectionLost:
             said = child.last_words() or "it wrote nothing"

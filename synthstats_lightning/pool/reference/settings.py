@@ -21,7 +21,7 @@ class ReferenceSettings:
             `pymc`.
         max_r_hat: Largest accepted split R-hat of any parameter (Vehtari et al. 2021).
         seed: Seed of all random numbers.
-        time_limit: Wall-clock limit of one program, compilation included, in seconds.
+        time_limit: Limit of one program, compilation included, in seconds of processor time.
         memory_bytes: Limit of the process's private memory, in bytes.
     """
 
