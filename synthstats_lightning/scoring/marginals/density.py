@@ -404,6 +404,19 @@ class Density:
         anchors = {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
         return self._build(graph, anchors)
 
+    def anchored(self, anchors: Mapping[int, Anchor]) -> Density:
+        """The same density with some parameters standardised, and no others.
+
+        Args:
+            anchors: Node of each such parameter to what the likelihood says of it.
+
+        Raises:
+            ValueError: If the density does not know what it was built from.
+        """
+        if self._build is None:
+            raise ValueError("a density that was not built from a graph has no other coordinates")
+        return self._build(self._compiled.graph, anchors)
+
     def transferred(
         self, theta: Float[Tensor, "particles dim"], centred: Density
     ) -> Float[Tensor, "particles other"]:

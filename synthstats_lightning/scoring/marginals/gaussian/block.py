@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.layout import Parameter, Transform
+from synthstats_lightning.scoring.density.standardise import Anchor, find_anchors
 from synthstats_lightning.scoring.density.structural import Shape
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.distributions.location_scale import Normal
@@ -37,6 +38,7 @@ from synthstats_lightning.scoring.marginals.gaussian.rows import (
 )
 from synthstats_lightning.scoring.marginals.gaussian.solution import (
     Solution,
+    cost,
     influence,
     solve,
     without_and_with,
@@ -48,11 +50,11 @@ MIN_DIMENSION = 7
 independent given the parameters."""
 MAX_BLOCK = 1_000
 """Most dimensions of a block."""
-MAX_COST = 4e6
+MAX_COST = 1e7
 """Most multiplications for one particle: a score takes some ten thousand particles."""
 TOLERANCE = 1e-8
 """Largest relative difference between the affine maps and the graph."""
-MEMORY = 15_000_000
+MEMORY = 4_000_000
 """Most numbers held at once: particles beyond that wait for the next chunk."""
 CHECKED_DRAWS = 4
 """Prior draws of the other parameters at which the maps are checked."""
@@ -83,10 +85,10 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
     if not members or any(parameter.transform is not Transform.IDENTITY for parameter in members):
         return None
     size = sum(parameter.size for parameter in members)
-    if size > MAX_BLOCK or size**3 / 3 > MAX_COST:
+    if size > MAX_BLOCK or cost(0, 1, size) > MAX_COST:
         return None
     block = GaussianBlock(density, members)
-    return block if block.integration.check <= TOLERANCE else None
+    return block if block.cost <= MAX_COST and block.integration.check <= TOLERANCE else None
 
 
 class GaussianBlock:
@@ -103,6 +105,7 @@ class GaussianBlock:
         integration: What was integrated out, with the relative error of the affine maps.
         dimension: Unconstrained parameters outside of the block.
         num_observations: Rows of the response.
+        cost: Multiplications for one particle, about.
     """
 
     coupled = True
@@ -137,6 +140,8 @@ class GaussianBlock:
         prior_steps = self._rest.compiled.prior_steps
         wanted |= {*self._maps.slots, *(step.slot for step in prior_steps)}
         self._steps = needed_steps(compiled.steps, wanted)
+        entries = self._maps.entries(inputs[compiled.graph.response][0])
+        self.cost = cost(self.num_observations, entries, self._size)
         self.integration = Integration("exact", self._size, self._check())
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
@@ -189,6 +194,45 @@ class GaussianBlock:
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles outer"]:
         """Independent draws from the prior of the parameters outside of the block."""
         return self.density.sample_prior(n, generator)[:, self._outer]
+
+    @property
+    def funnels(self) -> tuple[Parameter, ...]:
+        """Parameters outside of the block that are worth standardising."""
+        return tuple(parameter for parameter in self.density.funnels if parameter.node not in self._members)
+
+    def standardised(
+        self, theta: Float[Tensor, " outer"] | None = None, given: Bool[Tensor, " rows"] | None = None
+    ) -> GaussianBlock:
+        """The same target in coordinates without funnels; see `Density.standardised`.
+
+        Args:
+            theta: Parameters outside of the block near which the likelihood's curvature counts; `None` to
+                standardise by the prior alone.
+            given: Which rows of the response count; all by default.
+        """
+        shapes = {parameter.node: parameter.shape for parameter in self.funnels}
+        if not shapes:
+            return self
+        if theta is None:
+            zeros = {node: torch.zeros(shape, dtype=torch.float64) for node, shape in shapes.items()}
+            return self._anchored({node: Anchor(zero, zero) for node, zero in zeros.items()})
+        centred = self._anchored({})
+        rows = torch.ones(self.num_observations, dtype=torch.bool) if given is None else given
+        before = [int((centred._outer < p.start).sum()) for p in centred.density.parameters]
+        columns = {
+            p.node: slice(first, first + p.size)
+            for p, first in zip(centred.density.parameters, before, strict=True)
+            if p.node in shapes
+        }
+        here = self.density.transferred(self._whole(theta[None]), centred.density)[0, centred._outer]
+        found = find_anchors(lambda x: centred.log_likelihood_given(x, rows), here, columns)
+        return self._anchored(
+            {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
+        )
+
+    def _anchored(self, anchors: Mapping[int, Anchor]) -> GaussianBlock:
+        density = self.density.anchored(anchors)
+        return GaussianBlock(density, [p for p in density.parameters if p.node in self._members])
 
     def complete(
         self,

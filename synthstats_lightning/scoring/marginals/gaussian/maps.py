@@ -82,6 +82,10 @@ class AffineMaps:
         )
         """Numbers that one particle takes."""
 
+    def entries(self, node: int) -> int:
+        """How many columns an element of a node may depend on."""
+        return len(self._shown[node].colours)
+
     def evaluate(self, values: Values) -> dict[int, Affine]:
         """The maps at other parameters.
 

@@ -49,12 +49,13 @@ def solve(prior: Sequence[Rows], response: Rows, size: int) -> Solution:
     every = [*prior, response]
     precision, gradient = _normal_equations(every, size)
     allowed = torch.stack([rows.allowed.expand(len(precision)) for rows in every]).all(0)
-    with torch.no_grad():
-        finite = precision.isfinite().all(-1).all(-1) & gradient.isfinite().all(-1)
-        identity = torch.eye(size, dtype=precision.dtype)
-        tried = torch.where((finite & allowed)[:, None, None], precision, identity)
-        exists = finite & allowed & (torch.linalg.cholesky_ex(tried).info == 0)
-    lower = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], precision, identity)).L
+    identity = torch.eye(size, dtype=precision.dtype)
+    # no element of such a matrix is larger than its diagonal
+    usable = allowed & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
+    lower, info = torch.linalg.cholesky_ex(torch.where(usable[:, None, None], precision, identity))
+    exists = usable & (info == 0)
+    if bool((info != 0).any()):
+        lower = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], precision, identity)).L
     gradient = torch.where(exists[:, None], gradient, 0.0)
     mean = -torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
     distance = sum(
@@ -120,8 +121,24 @@ def without_and_with(
     return determinant - 0.5 * found.residual.square() / shrunk - log_scales - HALF_LOG_TWO_PI
 
 
+def cost(rows: int, entries: int, size: int) -> float:
+    """Multiplications for one particle, about.
+
+    Args:
+        rows: Rows of the response.
+        entries: Columns that each depends on.
+        size: Elements of the block.
+    """
+    products = SPARSE * entries**2 if _few(entries, size) else size**2
+    return size**3 / 3 + rows * products
+
+
 def _is_sparse(rows: Rows, size: int) -> bool:
-    return SPARSE * rows.affine.columns.shape[1] ** 2 < size**2
+    return _few(rows.affine.columns.shape[1], size)
+
+
+def _few(entries: int, size: int) -> bool:
+    return SPARSE * entries**2 < size**2
 
 
 def _dense(rows: Rows, size: int) -> Float[Tensor, "#particles rows size"]:

@@ -185,3 +185,32 @@ def test_a_map_that_is_not_affine_fails_its_check(monkeypatch: pytest.MonkeyPatc
         density.compiled.graph, [each is not None for each in density.compiled.constants]
     )
     assert integrate_gaussian(density) is None
+
+
+def heavy_effects() -> Density:
+    """A slope in the block, and a funnel outside of it."""
+    b = Builder()
+    tau = b.random("HalfNormal", "tau", 0.0, 1.0)
+    effect = b.random("StudentT", "effect", 4.0, 0.0, tau, shape=(models.GROUPS,))
+    slope = b.random("Normal", "slope", 0.0, 1.0)
+    mean = b.op("add", b.op("take", effect, b.covariate("g"), axis=0), b.op("mul", slope, b.covariate("x")))
+    b.random("Normal", "y", mean, b.random("HalfNormal", "s", 0.0, 1.0), shape=(models.ROWS,))
+    return b.density(models.DATA, models.Y)
+
+
+def test_funnels_outside_of_the_block_are_standardised() -> None:
+    target = integrated(heavy_effects())
+    assert [parameter.name for parameter in target.funnels] == ["effect"]
+    some = torch.arange(models.ROWS) > 2
+    near = target.standardised().standardised(torch.full((6,), 0.3, dtype=torch.float64), some)
+    assert all(parameter.anchor is not None for parameter in near.funnels)
+    theta = 0.5 * torch.randn(4, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    whole = near.density.transferred(near._whole(theta), target.density)[:, target._outer]
+    torch.testing.assert_close(near.log_likelihood(theta), target.log_likelihood(whole))
+    jacobian = near.log_prior(theta) - target.log_prior(whole)
+    for i in range(4):
+        matrix = torch.autograd.functional.jacobian(
+            lambda x: near.density.transferred(near._whole(x[None]), target.density)[0, target._outer],
+            theta[i],
+        )
+        assert float(jacobian[i]) == pytest.approx(float(torch.linalg.slogdet(matrix).logabsdet), abs=1e-10)
