@@ -1,0 +1,300 @@
+"""How much mass a distribution claims for sure, by the densities that scores are made of.
+
+Independent of the guards at run time: every decade of the line is looked at, not only where draws lie, and a
+total counts as far as it is certain. What validation or the scorer refuses claims nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from normalisation_parts.graphs import graph_of
+from normalisation_parts.laws import Family, Point
+from numpy.typing import NDArray
+from scipy import stats
+
+from synthstats_lightning.programs.distribution import Support
+from synthstats_lightning.programs.failure import ProgramFailure
+from synthstats_lightning.scoring.marginals.density import Density, build_density
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
+DECADES = np.r_[-(10.0 ** np.arange(300.0, -301.0, -3.0)), 0.0, 10.0 ** np.arange(-300.0, 301.0, 3.0)]
+STEPS = 10.0 ** np.arange(-6.0, 9.0, 0.5)
+HALVINGS = 60
+TOLERANCE = 1e-9
+MOST_PANELS = 20_000
+DRAWS = 512
+VECTOR_DRAWS = 8192
+STANDARD_ERRORS = 6.0
+RESOLVED = 1e6
+"""Spacings of double precision that a density is to span: what is narrower is no density there."""
+WINDOW = 1 << 16
+"""Whole numbers that are summed one by one."""
+X = {"x": np.zeros(1)}
+
+Vector = NDArray[np.float64]
+
+
+class Total(NamedTuple):
+    """What a case claims.
+
+    Attributes:
+        log_mass: Log of the mass that is certain; -inf if there is none.
+        outcome: `"sum"`, `"quadrature"`, `"draws"`, `"refused"` or `"unresolved"`.
+        message: Why it was refused.
+    """
+
+    log_mass: float
+    outcome: str
+    message: str = ""
+
+
+def total_of(family: Family, point: Point, role: str, rounding: float | None = None) -> Total:
+    """The mass of a distribution at some parameters.
+
+    Args:
+        family: The distribution.
+        point: Its parameters.
+        role: `"response"`, integrated over values of one row, or `"latent"`, over unconstrained coordinates.
+        rounding: Spacing of a response that was recorded with one.
+    """
+    node = {**family.attributes, "inputs": family.inputs(point), "shape": list(family.shape)}
+    generator = torch.Generator().manual_seed(1)
+    try:
+        if role == "latent":
+            response = {"law": "Normal", "inputs": [_first(family), 1.0]}
+            model = {"latents": {"z": node}, "response": response}
+            return _latent(_density(model, np.zeros(1)), generator)
+        model = {"response": {**node, "shape": [1]}}
+        if family.entry.event_rank:
+            return _count_vectors(family, node)
+        if family.entry.discrete:
+            return _counts(_density(model, np.zeros(1, np.int64)), generator)
+        density = _density(model, np.zeros(1), rounding)
+        if rounding is not None:
+            return _counts(density, generator, rounding)
+        return _numbers(density, family, generator)
+    except ProgramFailure as failure:
+        return Total(-math.inf, "refused", str(failure))
+
+
+def _first(family: Family) -> Any:
+    """The first entry of a latent."""
+    if not family.shape:
+        return "z"
+    return {"op": "sum", "inputs": ["z"], "axis": list(range(len(family.shape)))}
+
+
+def _density(model: Any, response: NDArray[Any], rounding: float | None = None) -> Density:
+    return build_density(graph_of(model, response, X), X, response, rounding)
+
+
+def _numbers(density: Density, family: Family, generator: torch.Generator) -> Total:
+    def log_density(y: Vector) -> Vector:
+        values = torch.from_numpy(y)[:, None]
+        found: Vector = density.response_log_prob(torch.zeros(len(y), 0), values)[:, 0].numpy()
+        return found
+
+    draws = density.sample_response(torch.zeros(DRAWS, 0), generator)[:, 0].numpy()
+    draws = draws[np.isfinite(draws)]
+    atoms = 0.0
+    if family.entry.atoms:
+        values, counts = np.unique(draws, return_counts=True)
+        atoms = float(np.exp(log_density(values[counts > 1])).sum()) if (counts > 1).any() else 0.0
+        draws = draws[np.isin(draws, values[counts == 1])]
+    found = line_mass(log_density, draws)
+    if found.outcome == "unresolved":
+        return found
+    return found._replace(log_mass=float(np.logaddexp(found.log_mass, math.log(atoms) if atoms else -np.inf)))
+
+
+def _latent(density: Density, generator: torch.Generator) -> Total:
+    if density.dimension == 1:
+        draws = density.sample_prior(DRAWS, generator)[:, 0].numpy()
+
+        def log_density(u: Vector) -> Vector:
+            with torch.no_grad():
+                found: Vector = density.log_prior(torch.from_numpy(u)[:, None]).numpy()
+            return found
+
+        return line_mass(log_density, draws)
+    theta = density.sample_prior(VECTOR_DRAWS, generator)
+    with torch.no_grad():
+        claimed = density.log_prior(theta).numpy()
+    return Total(vector_mass(theta.numpy(), claimed, density), "draws")
+
+
+def line_mass(log_density: Callable[[Vector], Vector], draws: Vector) -> Total:
+    """The mass of a density on the line, by halving panels of every decade and around exact draws.
+
+    Args:
+        log_density: Elementwise.
+        draws: Exact draws, which say where it is narrow.
+    """
+    edges = [DECADES]
+    cut = np.zeros(2)
+    if len(draws):
+        low, centre, high = np.quantile(draws, (0.25, 0.5, 0.75))
+        width = max(high - low, 1e-300)
+        edges += [centre + width * STEPS, centre - width * STEPS, np.quantile(draws, np.linspace(0, 1, 17))]
+        spacing = RESOLVED * float(np.spacing(max(abs(draws.min()), abs(draws.max()))))
+        if width < spacing:
+            cut = np.array([draws.min() - spacing, draws.max() + spacing])
+            edges.append(cut)
+    knots = np.unique(np.concatenate(edges))
+    knots = knots[np.isfinite(knots)]
+    low_ends, high_ends = knots[:-1], knots[1:]
+    # where numbers are too coarse for the density its values at them say nothing of its mass
+    kept = (high_ends <= cut[0]) | (low_ends >= cut[1])
+    found, settled = _panels(log_density, low_ends[kept], high_ends[kept])
+    return Total(found, "quadrature") if settled else Total(-math.inf, "unresolved")
+
+
+def _panels(log_density: Callable[[Vector], Vector], low: Vector, high: Vector) -> tuple[float, bool]:
+    def over(a: Vector, b: Vector) -> Vector:
+        half = 0.5 * (b - a)
+        x = (0.5 * (a + b))[:, None] + half[:, None] * NODES
+        values = log_density(x.ravel()).reshape(x.shape)
+        with np.errstate(divide="ignore"):
+            values = np.where(np.isfinite(values), values, -np.inf) + np.log(WEIGHTS * half[:, None])
+        return _log_sum(values)
+
+    whole, done = over(low, high), -math.inf
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        left, right = over(low, middle), over(middle, high)
+        both = np.logaddexp(left, right)
+        total = float(np.logaddexp(done, _log_sum(both)))
+        if total == -math.inf:
+            return total, True
+        change = np.abs(np.exp(both - total) - np.exp(whole - total))
+        unsettled = change > TOLERANCE
+        done = float(np.logaddexp(done, _log_sum(both[~unsettled])))
+        if not unsettled.any():
+            return done, True
+        low = np.r_[low[unsettled], middle[unsettled]]
+        high = np.r_[middle[unsettled], high[unsettled]]
+        whole = np.r_[left[unsettled], right[unsettled]]
+        if len(low) > MOST_PANELS:
+            break
+    # what is left is a panel of a few spacings of double precision, or a density that is not smooth anywhere
+    return done, bool(done > _log_sum(whole) + math.log(1e6))
+
+
+def _log_sum(values: Vector) -> Any:
+    if values.shape[-1] == 0:
+        return -np.inf
+    top = np.max(values, -1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(values - top).sum(-1)) + top[..., 0]
+
+
+def _counts(density: Density, generator: torch.Generator, spacing: float = 1.0) -> Total:
+    """Sums over whole numbers: all of them where the draws lie, with gaps beyond."""
+
+    def log_mass(steps: Vector) -> Vector:
+        values = torch.from_numpy(steps * spacing)[:, None]
+        found: Vector = density.response_log_prob(torch.zeros(len(steps), 0), values)[:, 0].numpy()
+        return np.where(np.isfinite(found), found, -np.inf)
+
+    draws = density.sample_response(torch.zeros(DRAWS, 0), generator)[:, 0].numpy() / spacing
+    draws = draws[np.isfinite(draws)]
+    middle = float(np.median(draws)) if len(draws) else 0.0
+    reach = float(np.ptp(draws)) + 64.0 if len(draws) else 64.0
+    first = np.floor(middle - min(3.0 * reach, WINDOW / 2))
+    window = first + np.arange(min(6.0 * reach, WINDOW))
+    sure = _log_sum(log_mass(window))
+    if 6.0 * reach <= WINDOW:
+        near = np.arange(-256.0, 4096.0)
+        sure = np.logaddexp(sure, _log_sum(log_mass(np.setdiff1d(near, window))))
+        return Total(float(sure), "sum")
+    steps = np.sinh(np.linspace(-40.0, 40.0, 40_001)) * max(reach / 64.0, 1.0)
+    totals = []
+    for thinned in (steps, steps[::2]):
+        values = np.unique(np.round(middle + thinned))
+        gaps = np.gradient(values)
+        totals.append(float(_log_sum(log_mass(values) + np.log(np.maximum(gaps, 1.0)))))
+    error = abs(totals[0] - totals[1]) + 1e-5
+    return Total(max(float(sure), totals[0] - 3.0 * error), "sum")
+
+
+def _count_vectors(family: Family, node: Any) -> Total:
+    """The sum over all vectors of counts of a small total."""
+    parameters = list(node["inputs"])
+    count = parameters[0] = min(int(parameters[0]), 6)
+    logs = []
+    for parts in itertools.product(range(count + 1), repeat=len(family.shape) and family.shape[-1]):
+        if sum(parts) != count:
+            continue
+        response = np.array(parts, np.int64)
+        columns = {"x": np.zeros(len(parts))}
+        model = {"response": {**node, "inputs": parameters, "shape": [len(parts)]}}
+        density = build_density(graph_of(model, response, columns), columns, response)
+        logs.append(float(density.log_likelihood(torch.zeros(1, 0)).sum()))
+    return Total(float(_log_sum(np.array(logs))), "sum")
+
+
+def vector_mass(draws: Vector, log_density: Vector, density: Density) -> float:
+    """Log of the mass of a density of vectors that is certain, by exact draws and by importance sampling.
+
+    Args:
+        draws: Exact draws `[draws, dimension]`, unconstrained.
+        log_density: What is claimed of them.
+        density: What claims it.
+    """
+    half, dimension = len(draws) // 2, draws.shape[1]
+    fitted, weighed = draws[:half], draws[half:]
+    low, centre, high = np.quantile(fitted, (0.25, 0.5, 0.75), axis=0)
+    scale = 0.74 * (high - low)
+    if not (np.isfinite(scale).all() and (scale > 1e-290).all()):
+        return -math.inf
+    ranks = stats.norm.ppf((np.argsort(np.argsort(fitted, 0), 0) + 0.5) / half)
+    factor = np.linalg.cholesky(np.corrcoef(ranks.T) + 1e-6 * np.eye(dimension))
+    log_volume = np.log(np.diag(factor)).sum() + np.log(scale).sum()
+    squared = (np.linalg.solve(factor, ((weighed - centre) / scale).T) ** 2).sum(0)
+    radius = float(np.median(squared))
+    inside = squared < radius
+    log_normal = -0.5 * (squared + dimension * math.log(2 * math.pi)) - log_volume
+    log_normal -= stats.chi2.logcdf(radius, dimension)
+    ratio = np.where(inside, log_normal - log_density[half:], -np.inf)
+    by_draws = -_certain(ratio, +1.0)
+    freedom = 4.0
+    generator = np.random.default_rng(0)
+    t = generator.standard_normal((half, dimension)) / np.sqrt(
+        generator.chisquare(freedom, (half, 1)) / freedom
+    )
+    proposed = centre + 1.3 * scale * (t @ factor.T)
+    log_proposal = stats.multivariate_t(np.zeros(dimension), np.eye(dimension), freedom).logpdf(t)
+    log_proposal = np.atleast_1d(log_proposal) - log_volume - dimension * math.log(1.3)
+    with torch.no_grad():
+        claimed = density.log_prior(torch.from_numpy(proposed)).numpy()
+    return max(by_draws, _certain(np.where(np.isfinite(claimed), claimed, -np.inf) - log_proposal, -1.0))
+
+
+def _certain(log_values: Vector, side: float) -> float:
+    """Log of a mean, moved by standard errors to one side; infinite on that side where it says nothing."""
+    top = log_values.max()
+    if not math.isfinite(top):
+        return side * math.inf
+    values = np.exp(log_values - top)
+    mean = values.mean()
+    error = STANDARD_ERRORS * values.std(ddof=1) / math.sqrt(len(values))
+    # the largest value's own share says how little is known of larger ones
+    error += values.max() / len(values) * STANDARD_ERRORS
+    if mean + side * error <= 0:
+        return -math.inf
+    return float(top + math.log(mean + side * error))
+
+
+def roles(family: Family) -> list[str]:
+    """In which places a distribution may stand."""
+    if family.entry.support is Support.COUNT_VECTOR:
+        return ["response"]
+    found = [] if family.entry.event_rank else ["response"]
+    return [*found, "latent"] if family.may_be_latent else found
