@@ -26,15 +26,22 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 DECADES = np.r_[-(10.0 ** np.arange(300.0, -301.0, -3.0)), 0.0, 10.0 ** np.arange(-300.0, 301.0, 3.0)]
 STEPS = 10.0 ** np.arange(-6.0, 9.0, 0.5)
 HALVINGS = 60
-TOLERANCE = 1e-9
+TOLERANCE = 1e-10
+NEGLIGIBLE = 1e-8
+"""Change of all panels together, relative to the total, at which halving ends."""
 MOST_PANELS = 20_000
 DRAWS = 512
 VECTOR_DRAWS = 8192
 STANDARD_ERRORS = 6.0
+MOST_CORRELATED = 1.0 - 1e-6
+"""Vectors whose entries are closer to each other are too flat for draws in double precision to weigh."""
 RESOLVED = 1e6
 """Spacings of double precision that a density is to span: what is narrower is no density there."""
 WINDOW = 1 << 16
 """Whole numbers that are summed one by one."""
+LARGEST_COUNT = 2.0**53
+LARGEST_DENSITY = 1e300
+"""Logs beyond it stand for a density that is infinite at a point, which holds no mass there."""
 X = {"x": np.zeros(1)}
 
 Vector = NDArray[np.float64]
@@ -45,8 +52,8 @@ class Total(NamedTuple):
 
     Attributes:
         log_mass: Log of the mass that is certain; -inf if there is none.
-        outcome: `"sum"`, `"quadrature"`, `"draws"`, `"refused"` or `"unresolved"`.
-        message: Why it was refused.
+        outcome: `"sum"`, `"quadrature"`, `"draws"`, `"refused"`, `"unresolved"` or `"crash"`.
+        message: Why it was refused, or the exception.
     """
 
     log_mass: float
@@ -81,6 +88,8 @@ def total_of(family: Family, point: Point, role: str, rounding: float | None = N
         return _numbers(density, family, generator)
     except ProgramFailure as failure:
         return Total(-math.inf, "refused", str(failure))
+    except RuntimeError as error:
+        return Total(-math.inf, "crash", str(error).splitlines()[0])
 
 
 def _first(family: Family) -> Any:
@@ -98,7 +107,7 @@ def _numbers(density: Density, family: Family, generator: torch.Generator) -> To
     def log_density(y: Vector) -> Vector:
         values = torch.from_numpy(y)[:, None]
         found: Vector = density.response_log_prob(torch.zeros(len(y), 0), values)[:, 0].numpy()
-        return found
+        return np.where(found < LARGEST_DENSITY, found, -np.inf)
 
     draws = density.sample_response(torch.zeros(DRAWS, 0), generator)[:, 0].numpy()
     draws = draws[np.isfinite(draws)]
@@ -175,8 +184,8 @@ def _panels(log_density: Callable[[Vector], Vector], low: Vector, high: Vector) 
         change = np.abs(np.exp(both - total) - np.exp(whole - total))
         unsettled = change > TOLERANCE
         done = float(np.logaddexp(done, _log_sum(both[~unsettled])))
-        if not unsettled.any():
-            return done, True
+        if change[unsettled].sum() < NEGLIGIBLE:
+            return float(np.logaddexp(done, _log_sum(both[unsettled]))), True
         low = np.r_[low[unsettled], middle[unsettled]]
         high = np.r_[middle[unsettled], high[unsettled]]
         whole = np.r_[left[unsettled], right[unsettled]]
@@ -207,21 +216,16 @@ def _counts(density: Density, generator: torch.Generator, spacing: float = 1.0) 
     draws = draws[np.isfinite(draws)]
     middle = float(np.median(draws)) if len(draws) else 0.0
     reach = float(np.ptp(draws)) + 64.0 if len(draws) else 64.0
-    first = np.floor(middle - min(3.0 * reach, WINDOW / 2))
-    window = first + np.arange(min(6.0 * reach, WINDOW))
-    sure = _log_sum(log_mass(window))
-    if 6.0 * reach <= WINDOW:
-        near = np.arange(-256.0, 4096.0)
-        sure = np.logaddexp(sure, _log_sum(log_mass(np.setdiff1d(near, window))))
-        return Total(float(sure), "sum")
-    steps = np.sinh(np.linspace(-40.0, 40.0, 40_001)) * max(reach / 64.0, 1.0)
-    totals = []
-    for thinned in (steps, steps[::2]):
-        values = np.unique(np.round(middle + thinned))
-        gaps = np.gradient(values)
-        totals.append(float(_log_sum(log_mass(values) + np.log(np.maximum(gaps, 1.0)))))
-    error = abs(totals[0] - totals[1]) + 1e-5
-    return Total(max(float(sure), totals[0] - 3.0 * error), "sum")
+    window = np.floor(middle - min(3.0 * reach, WINDOW / 2)) + np.arange(min(6.0 * reach, WINDOW))
+    beyond = np.sinh(np.linspace(-40.0, 40.0, 20_001)) * max(reach / 64.0, 1.0)
+    steps = np.unique(np.concatenate([np.arange(-256.0, 4096.0), window, np.round(middle + beyond), draws]))
+    steps = steps[np.abs(steps) < LARGEST_COUNT]
+    found = log_mass(steps)
+    between = np.maximum(np.diff(steps) - 1.0, 0.0)
+    with np.errstate(divide="ignore"):
+        # whole numbers between two neighbours have at least the smaller one's probability, but at a mode
+        skipped = np.minimum(found[1:], found[:-1]) + np.log(between)
+    return Total(float(np.logaddexp(_log_sum(found), _log_sum(skipped))), "sum")
 
 
 def _count_vectors(family: Family, node: Any) -> Total:
@@ -255,7 +259,10 @@ def vector_mass(draws: Vector, log_density: Vector, density: Density) -> float:
     if not (np.isfinite(scale).all() and (scale > 1e-290).all()):
         return -math.inf
     ranks = stats.norm.ppf((np.argsort(np.argsort(fitted, 0), 0) + 0.5) / half)
-    factor = np.linalg.cholesky(np.corrcoef(ranks.T) + 1e-6 * np.eye(dimension))
+    correlation = np.atleast_2d(np.corrcoef(ranks.T))
+    if np.abs(correlation - np.eye(dimension)).max() > MOST_CORRELATED:
+        return -math.inf
+    factor = np.linalg.cholesky(correlation + 1e-9 * np.eye(dimension))
     log_volume = np.log(np.diag(factor)).sum() + np.log(scale).sum()
     squared = (np.linalg.solve(factor, ((weighed - centre) / scale).T) ** 2).sum(0)
     radius = float(np.median(squared))

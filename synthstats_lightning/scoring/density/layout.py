@@ -201,7 +201,8 @@ def blocks(parameters: Sequence[Parameter]) -> list[Block]:
 def _group_key(parameter: Parameter) -> str | bool:
     """What parameters with one kernel share; `False` for those that have their own."""
     distribution = parameter.distribution
-    return parameter.constant and not any(distribution.ranks) and distribution.name
+    elementwise = not any(distribution.ranks) and (not distribution.event_rank or distribution.coordinates)
+    return bool(parameter.constant and elementwise) and distribution.name
 
 
 def flat_hyperparameters(group: Sequence[Parameter], inputs: Mapping[int, Sequence[Tensor]]) -> list[Tensor]:

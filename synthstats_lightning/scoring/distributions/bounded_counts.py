@@ -21,6 +21,7 @@ from synthstats_lightning.scoring.distributions.sampling import (
     binomial,
     standard_exponential,
     standard_gamma,
+    standard_normal,
     standard_uniform,
 )
 from synthstats_lightning.scoring.numerics.gamma import (
@@ -39,6 +40,8 @@ from synthstats_lightning.scoring.numerics.special import (
 
 LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
+MOST_FROM_URN = 4096
+"""Draws from an urn that are made one by one; beyond, their number is as good as normal."""
 _BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
 _BINOMIAL_LOGIT = entry(
     "BinomialLogit", {"n": Domain.COUNT, "logit_p": Domain.REAL}, Support.COUNT_TO, bounds=(None, "n")
@@ -199,10 +202,19 @@ class HyperGeometric(Definition):
     def sample(
         generator: torch.Generator, shape: tuple[int, ...], good: Tensor, bad: Tensor, n: Tensor
     ) -> Tensor:
-        """One draw from the urn after the other."""
-        found = torch.zeros(shape, dtype=torch.float64)
+        """One draw from the urn after the other; from vast urns a rounded normal draw."""
+        if float(n.max()) > MOST_FROM_URN >= float(good.max()):
+            # as many hits as there are marked balls among the drawn ones, counted the other way round
+            good, bad, n = n, good + bad - n, good
         total = good + bad
-        for drawn in range(int(torch.minimum(n, total).max())):
+        steps = int(torch.minimum(n, total).max())
+        if steps > MOST_FROM_URN:
+            share = good / total
+            spread = torch.sqrt(n * share * (1.0 - share) * (total - n) / (total - 1.0).clamp_min(1.0))
+            draws = torch.round(n * share + spread * standard_normal(generator, shape))
+            return torch.minimum(torch.maximum(draws, (n - bad).clamp_min(0.0)), torch.minimum(n, good))
+        found = torch.zeros(shape, dtype=torch.float64)
+        for drawn in range(steps):
             share = (good - found) / (total - drawn).clamp_min(1.0)
             hit = (standard_uniform(generator, shape) < share) & (drawn < n)
             found = found + hit.to(torch.float64)

@@ -1,8 +1,8 @@
 """Programs that try to forge a score: each is refused, or has no more than it may have.
 
-`programs.json` holds them by class. `bound` is what the evidence may be at most, in nats: a number (0 for counts
-and rounded responses), `"exact"` for the density to 40 digits of a program without parameters, or the evidence
-in closed form of free means that an unnormalised prior beside them is to pay for.
+`programs.json` holds them by class. `bound` is what the evidence may be at most, in nats: a number (0 for
+counts and rounded responses), `"exact"` for the density to 40 digits of a program without parameters, or the
+evidence in closed form of free means that an unnormalised prior beside them is to pay for.
 """
 
 from __future__ import annotations
