@@ -225,7 +225,8 @@ def _refined(c: Array, y: Array, tolerance: float) -> tuple[float, float]:
     slope = ((c[first] - c[last]) / (y[first] - y[last]))[:, None]
     offset = c[first, None] - slope * y[first, None]
     # the two numbers of a pair have an error each, which grows away from them
-    allowed = tolerance * (1.0 + 2.0 / APART) * np.maximum(1.0, 1.0 / np.abs(slope))
+    with np.errstate(over="ignore"):  # slopes of the smallest numbers allow anything
+        allowed = tolerance * (1.0 + 2.0 / APART) * np.maximum(1.0, 1.0 / np.abs(slope))
     agree = np.abs((c - offset) / slope - y) <= allowed
     best = agree[int(agree.sum(1).argmax())]
     return _least_squares(c[best], y[best])

@@ -117,7 +117,9 @@ SHAPE = Range(1e-6, 1e13)
 """Of shapes, degrees of freedom and concentrations."""
 SUCCESSES = Range(1e-6, 1e15)
 """Of numbers of successes that need not be whole."""
-SPREAD_OF_LOGS = Range(3e-5, 1e100)
+LOGS = Range(-1e6, 1e6)
+"""Of means of logarithms and logits: a double holds values up to 710, and of more its digits are lost."""
+SPREAD_OF_LOGS = Range(3e-5, 1e6)
 """Of standard deviations of logarithms and logits, which have fewer digits than what they are of."""
 ANY = Range(-math.inf, math.inf)
 """Of the bounds of truncation and censoring."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from synthstats_lightning.programs.distribution import (
+    LOGS,
     SHAPE,
     SPREAD_OF_LOGS,
     SUCCESSES,
@@ -35,7 +36,7 @@ _ENTRIES = (
         {"mu": REAL, "sigma": POSITIVE},
         Support.POSITIVE,
         has_cdf=True,
-        ranges={"sigma": SPREAD_OF_LOGS},
+        ranges={"mu": LOGS, "sigma": SPREAD_OF_LOGS},
     ),
     entry("Exponential", {"scale": POSITIVE}, Support.POSITIVE, named=frozenset({"scale"}), has_cdf=True),
     entry(
@@ -103,7 +104,7 @@ _ENTRIES = (
         {"mu": REAL, "sigma": POSITIVE},
         Support.UNIT,
         has_cdf=True,
-        ranges={"sigma": SPREAD_OF_LOGS},
+        ranges={"mu": LOGS, "sigma": SPREAD_OF_LOGS},
     ),
     entry(
         "Interpolated",

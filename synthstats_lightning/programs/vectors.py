@@ -142,7 +142,7 @@ def order_probability(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> fl
     """
     low, high = float((mu - 9.0 * sigma).min()), float((mu + 9.0 * sigma).max())
     step = float(sigma.min()) / 200.0
-    if not (high - low) / step <= MAX_GRID:
+    if not (step > 0.0 and (high - low) / step <= MAX_GRID):
         _unsupported("an ordered vector of normal entries whose means or scales are too far apart")
     grid = np.arange(low, high + step, step)
     below = np.ones_like(grid)

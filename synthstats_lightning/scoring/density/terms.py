@@ -160,8 +160,11 @@ class Term:
                 statistics = distribution.statistics(value, True)
                 base = distribution.log_base(value)
             else:
-                logs = transforms.logs(coordinate, distribution.support is Support.UNIT)
-                statistics, base = distribution.from_logs(value, *logs)
+                is_unit = distribution.support is Support.UNIT
+                logs = transforms.logs(coordinate, is_unit)
+                # a value that stood still while its logarithm grows would carry any mass
+                exact = value if is_unit else _unclamped(value, coordinate)
+                statistics, base = distribution.from_logs(exact, *logs)
         offset = self.offset
         if offset is None:
             normaliser = distribution.log_normaliser(*parameters)
@@ -243,6 +246,11 @@ def _check_tested(distribution: Distribution, index: int, constant: Tensor) -> N
             f"{entry.name}: {entry.parameters[index]} = {value:g} is not from {tested.low:g} to"
             f" {tested.high:g}, where its density is exact",
         )
+
+
+def _unclamped(value: Tensor, coordinate: Tensor) -> Tensor:
+    """Values, infinite where they are more than a double holds."""
+    return torch.where(coordinate > transforms.MAX_EXPONENT, torch.inf, value)
 
 
 def _as_float(value: Tensor | None) -> Tensor:

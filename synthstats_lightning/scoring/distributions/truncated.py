@@ -196,6 +196,8 @@ def _invert(
 
 def _search_counts(is_below: Callable[[Tensor], Tensor], start: Tensor, stop: Tensor) -> Tensor:
     """The smallest whole numbers above `start`, up to `stop`, that are not below what is sought."""
+    # bounds need not be whole, and beyond 2^53 neighbours are more than one apart
+    start, stop = torch.floor(start), torch.floor(stop)
     low, step = start, torch.ones_like(start)
     high = torch.minimum(low + step, stop)
     for _ in range(DOUBLINGS):
@@ -205,9 +207,11 @@ def _search_counts(is_below: Callable[[Tensor], Tensor], start: Tensor, stop: Te
         step = torch.where(further, 2.0 * step, step)
         low = torch.where(further, high, low)
         high = torch.where(further, torch.minimum(low + step, stop), high)
-    while bool((high - low > 1.0).any()):
+    for _ in range(DOUBLINGS):
         middle = torch.floor(0.5 * (low + high))
-        wide = high - low > 1.0
+        wide = (middle > low) & (middle < high)
+        if not bool(wide.any()):
+            break
         below = is_below(middle)
         low = torch.where(wide & below, middle, low)
         high = torch.where(wide & ~below, middle, high)

@@ -69,3 +69,13 @@ def test_continued_fractions_end_before_their_limit(monkeypatch):
     monkeypatch.setattr(incomplete, "MAX_TERMS", 400)
     short = [*incomplete.log_beta_tails(alpha, count, p, 1 - p), *incomplete.log_gamma_tails(alpha, x)]
     assert all(torch.equal(a, b) for a, b in zip(exact, short, strict=True))
+
+
+def test_counts_between_bounds_that_are_not_whole():
+    law = distribution_of(
+        {"distribution": "Truncated", "components": ["Geometric"], "bounds": ["lower", "upper"]}
+    )
+    for lower, upper, allowed in ((-7.3, 2.5, {1.0, 2.0}), (1.2, 4.9, {2.0, 3.0, 4.0})):
+        parameters = [torch.tensor(x, dtype=torch.float64) for x in (lower, upper, 0.3)]
+        draws = law.sample(torch.Generator().manual_seed(0), (500,), *parameters)
+        assert set(draws.tolist()) == allowed
