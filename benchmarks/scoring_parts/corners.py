@@ -76,7 +76,7 @@ def ordered(entry: Entry, parameters: Sequence[float]) -> tuple[float, ...]:
     for index, value in zip(ends, sorted(found[i] for i in ends), strict=True):
         found[index] = value
     if len(ends) > 1 and found[ends[0]] == found[ends[-1]]:
-        found[ends[-1]] = math.nextafter(found[ends[0]], math.inf) + 1.0
+        found[ends[-1]] = max(found[ends[0]] + 1.0, math.nextafter(found[ends[0]], math.inf))
     for name, value in entry.fixed.items():
         found[entry.parameters.index(name)] = value
     return tuple(found)

@@ -119,9 +119,12 @@ def skew_normal(x: Any, mu: Any, sigma: Any, alpha: Any) -> Any:
 def skew_student_t(x: Any, a: Any, b: Any, mu: Any, sigma: Any) -> Any:
     """Skew t of Jones and Faddy."""
     z = (x - mu) / sigma
-    r = z / sqrt(a + b + z * z)
+    with mp.workdps(8 * DIGITS):  # far out 1 + r has few digits
+        root = sqrt(a + b + z * z)
+        far, near = log((root + abs(z)) / root), log((a + b) / (root * (root + abs(z))))
+    above, below = (far, near) if z > 0 else (near, far)
     constant = (a + b - 1) * log(2) + beta(a, b) + log(a + b) / 2 + log(sigma)
-    return (a + mp.mpf(1) / 2) * mp.log1p(r) + (b + mp.mpf(1) / 2) * mp.log1p(-r) - constant
+    return (a + mp.mpf(1) / 2) * above + (b + mp.mpf(1) / 2) * below - constant
 
 
 def triangular(x: Any, lower: Any, c: Any, upper: Any) -> Any:
@@ -138,8 +141,9 @@ def von_mises(x: Any, mu: Any, kappa: Any) -> Any:
 
 def wald(x: Any, mu: Any, lam: Any, shift: Any) -> Any:
     """Inverse Gaussian."""
-    y = x - shift
-    return log(lam / (2 * mp.pi * y**3)) / 2 - lam * (y - mu) ** 2 / (2 * mu**2 * y)
+    with mp.workdps(8 * DIGITS):  # means and shifts of any sizes
+        y = x - shift
+        return log(lam / (2 * mp.pi * y**3)) / 2 - lam * (y - mu) ** 2 / (2 * mu**2 * y)
 
 
 def weibull(x: Any, alpha: Any, scale: Any) -> Any:

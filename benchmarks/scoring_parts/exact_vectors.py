@@ -174,6 +174,8 @@ def _lkj_cholesky(distribution: Distribution, source: random.Random, cases: int)
     for seed in range(cases):
         eta = _tensor(_uniform_log(source, *distribution.entry.ranges["eta"]))
         value = _draw(distribution, (3, 3), (eta,), seed)
+        if not bool(distribution.inside(value, eta)):
+            continue
         diagonal, shape = _exact(value.diagonal()), mp.mpf(float(eta))
         powers = zip(range(3), diagonal, strict=True)
         wanted = sum((2 * (shape - 1) + 2 - i) * log(d) for i, d in powers) - _log_lkj(shape, 3)

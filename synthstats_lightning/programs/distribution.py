@@ -113,7 +113,7 @@ RANGES: Mapping[Domain, Range] = {
     Domain.SIMPLEX: Range(0.0, 2.0),
 }
 """Where the density of a distribution that says nothing else is tested. Constants outside are refused."""
-SHAPE = Range(1e-6, 1e13)
+SHAPE = Range(1e-6, 1e12)
 """Of shapes, degrees of freedom and concentrations."""
 SUCCESSES = Range(1e-6, 1e15)
 """Of numbers of successes that need not be whole."""

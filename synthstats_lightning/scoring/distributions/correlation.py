@@ -134,7 +134,7 @@ def sample_correlation_rows(
         direction = standard_normal(generator, (*batch, i))
         direction = direction / direction.norm(dim=-1, keepdim=True)
         inner = torch.sqrt(squared).unsqueeze(-1) * direction
-        rows.append(torch.cat([inner, torch.sqrt(1.0 - squared).unsqueeze(-1)], -1))
+        rows.append(torch.cat([inner, torch.sqrt(b / (a + b)).unsqueeze(-1)], -1))
     return rows
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,13 @@ from synthstats_lightning.scoring.distributions.sampling import (
 )
 from synthstats_lightning.scoring.numerics.gamma import LARGE, log_gamma_kernel
 from synthstats_lightning.scoring.numerics.incomplete import log_gamma_tails
-from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, log1mexp, log_ndtr, power_log
+from synthstats_lightning.scoring.numerics.special import (
+    HALF_LOG_TWO_PI,
+    LOG_TWO,
+    log1mexp,
+    log_ndtr,
+    power_log,
+)
 
 
 class Exponential(Definition):
@@ -315,9 +323,12 @@ class Wald(Definition):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
         distance = statistics[0] - alpha
-        known = distance > TINY
+        known = distance > 0
         centred = torch.where(known, distance, 1.0)
-        z = (centred - mu) / mu
+        value = statistics[0]
+        # the larger of both is taken away first: exact where the value is close to it
+        excess = torch.where(alpha < mu, (value - mu) - alpha, (value - alpha) - mu)
+        z = torch.where(known, excess, 0.0) / mu
         result = offset - 1.5 * torch.log(centred) - 0.5 * lam * z * z / centred
         return torch.where(known, result, -torch.inf)
 
@@ -325,8 +336,10 @@ class Wald(Definition):
     def _parts(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         centred = (value - alpha).clamp_min(TINY)
         root = torch.sqrt(lam / centred)
-        rest = 2.0 * lam / mu + log_ndtr(-(centred / mu + 1.0) * root)
-        return (centred / mu - 1.0) * root, rest, value > alpha
+        z = (centred / mu - 1.0) * root
+        # exp(2 lam / mu) times a normal tail, whose exponents cancel
+        scaled = torch.special.erfcx((centred / mu + 1.0) * root / math.sqrt(2.0))
+        return z, torch.log(scaled) - LOG_TWO - 0.5 * z * z, value > alpha
 
     @staticmethod
     def log_cdf(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
@@ -337,7 +350,7 @@ class Wald(Definition):
     def log_survival(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
         z, rest, inside = Wald._parts(value, mu, lam, alpha)
         upper = log_ndtr(-z)
-        return torch.where(inside, upper + log1mexp((rest - upper).clamp_max(-TINY)), 0.0)
+        return torch.where(inside, upper + log1mexp(rest - upper), 0.0)
 
     @staticmethod
     def sample(

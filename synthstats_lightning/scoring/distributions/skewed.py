@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -147,9 +149,14 @@ class ExGaussian(Definition):
 
     @staticmethod
     def log_cdf(value: Tensor, mu: Tensor, sigma: Tensor, nu: Tensor) -> Tensor:
-        modified, _, z, tail = ExGaussian._parts(value, mu, sigma, nu)
+        modified, nu, z, tail = ExGaussian._parts(value, mu, sigma, nu)
         normal = log_ndtr(z)
-        return torch.where(modified, normal + log1mexp((tail - normal).clamp_max(-1e-300)), normal)
+        # far below, tail and normal have their exponents in common
+        below = z < 0
+        depth = -torch.where(below, z, 0.0) / math.sqrt(2.0)
+        step = torch.where(below, sigma / nu, 0.0) / math.sqrt(2.0)
+        near = torch.log(torch.special.erfcx(depth + step)) - torch.log(torch.special.erfcx(depth))
+        return torch.where(modified, normal + log1mexp(torch.where(below, near, tail - normal)), normal)
 
     @staticmethod
     def log_survival(value: Tensor, mu: Tensor, sigma: Tensor, nu: Tensor) -> Tensor:
@@ -203,7 +210,7 @@ class SkewStudentT(Definition):
     @staticmethod
     def _log1p_ratio(x: Tensor, total: Tensor) -> Tensor:
         """`log(1 + x / sqrt(total + x^2))` without cancellation for negative `x`."""
-        root = torch.sqrt(total + x * x)
+        root = torch.hypot(torch.sqrt(total), x)
         magnitude = x.abs()
         return torch.where(
             x < 0,
@@ -220,7 +227,7 @@ class SkewStudentT(Definition):
         # a beta variable of shapes a and b is (1 + r) / 2, r = x / sqrt(total + x^2)
         log_p = SkewStudentT._log1p_ratio(x, total) - LOG_TWO
         log_q = SkewStudentT._log1p_ratio(-x, total) - LOG_TWO
-        r = x / torch.sqrt(total + x * x)
+        r = x / torch.hypot(torch.sqrt(total), x)
         apart = a * torch.exp(log_q) - b * torch.exp(log_p)
         excess = torch.where(r.abs() < 0.5, 0.5 * ((a - b) - total * r), apart)
         return offset + log_beta_kernel(a, b, log_p, log_q, excess) + 0.5 * (log_p + log_q)
