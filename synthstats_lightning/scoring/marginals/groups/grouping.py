@@ -94,12 +94,14 @@ class RowGroups(NamedTuple):
         alone: Rows that read none `[rows]`.
         table: Rows of each element, padded with the number of rows `[elements, largest]`.
         rank: Position of each row among those of its element `[rows]`.
+        regular: Whether rows are in the order of elements, as many of each.
     """
 
     element: Int[Tensor, " rows"]
     alone: Bool[Tensor, " rows"]
     table: Int[Tensor, "elements largest"]
     rank: Int[Tensor, " rows"]
+    regular: bool
 
     @property
     def shared(self) -> bool:
@@ -126,7 +128,8 @@ def row_groups(element: Int[Tensor, " rows"], size: int) -> RowGroups:
         rank[row] = filled[unit]
         table[unit, filled[unit]] = row
         filled[unit] += 1
-    return RowGroups(torch.where(alone, 0, element), alone, table, rank)
+    regular = table.numel() == rows and bool((table.reshape(-1) == torch.arange(rows)).all())
+    return RowGroups(torch.where(alone, 0, element), alone, table, rank, regular)
 
 
 def summed(values: Tensor, groups: RowGroups) -> Tensor:
@@ -137,6 +140,8 @@ def summed(values: Tensor, groups: RowGroups) -> Tensor:
         groups: Rows by element.
     """
     size, largest = groups.table.shape
+    if groups.regular:
+        return values.reshape(*values.shape[:-1], size, largest).sum(-1) if largest > 1 else values
     if size * largest <= 4 * values.shape[-1]:
         padded = torch.nn.functional.pad(values, (0, 1))
         picked = padded.index_select(-1, groups.table.reshape(-1))
@@ -145,3 +150,16 @@ def summed(values: Tensor, groups: RowGroups) -> Tensor:
     zeros = values.new_zeros(math.prod(values.shape[:-1]), size)
     flat = kept.reshape(-1, values.shape[-1])
     return zeros.index_add(-1, groups.element, flat).reshape(*values.shape[:-1], size)
+
+
+def spread(values: Tensor, groups: RowGroups) -> Tensor:
+    """Each row's element's number, `[..., elements]` to `[..., rows]`; any for rows that read none.
+
+    Args:
+        values: One number an element.
+        groups: Rows by element.
+    """
+    if groups.regular:
+        largest = groups.table.shape[1]
+        return values[..., None].expand(*values.shape, largest).flatten(-2)
+    return values.index_select(-1, groups.element)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple, cast
 
 import torch
@@ -10,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph, Node
+from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.layout import (
     BY_STEP,
     Parameter,
@@ -52,6 +54,20 @@ class Terms(NamedTuple):
     rows: Float[Tensor, "particles nodes rows"]
 
 
+class _Combined(NamedTuple):
+    """The part of a sum or product that does not depend on the latent.
+
+    Attributes:
+        step: The whole.
+        held: Which of its inputs depend on the latent.
+        identity: What these are replaced by.
+    """
+
+    step: Step
+    held: tuple[bool, ...]
+    identity: float
+
+
 class Integrand:
     """Prior of a latent and likelihood of the response at many values of the latent.
 
@@ -69,18 +85,33 @@ class Integrand:
         node = self.parameter.node
         with torch.inference_mode(False):
             self.prior_term = ancestral.prior_terms(compiled)[node]
-        wanted = set(compiled.response_term.slots)
-        steps = []
+        steps, wanted = [], set(compiled.response_term.slots)
+        self.combined: list[_Combined] = []
         for step in reversed(compiled.steps):
             if step.slot in wanted and step.slot in grouping.dependent:
+                step = self._with_combined(step, grouping.dependent)
                 steps.append(step)
                 wanted.update(step.inputs)
         self.steps = tuple(reversed(steps))
         wanted.update(self.prior_term.slots)
         constants = compiled.constants
         self.reads = tuple(
-            sorted(i for i in wanted - grouping.dependent if constants[i] is None and i != node)
+            sorted(i for i in wanted - grouping.dependent if i < len(constants) and constants[i] is None)
         )
+
+    def _with_combined(self, step: Step, dependent: frozenset[int]) -> Step:
+        """A step of a sum or product whose parts without the latent are combined before they are repeated."""
+        graph = self.compiled.graph
+        identity = {"add": 0.0, "mul": 1.0}.get(graph.nodes[step.slot].op)
+        known = [i for i in step.inputs if i not in dependent]
+        several = len(graph.nodes[step.slot].inputs) > 2
+        if identity is None or not known or not several or graph.dtypes[step.slot] != "float64":
+            return step
+        slot = self.compiled.num_slots + len(self.combined)
+        self.combined.append(_Combined(step, tuple(i in dependent for i in step.inputs), identity))
+        function = torch.add if identity == 0.0 else torch.mul
+        rest = tuple(i for i in step.inputs if i in dependent)
+        return Step(step.slot, lambda *inputs: reduce(function, inputs), (*rest, slot))
 
     @property
     def padded(self) -> tuple[int, ...]:
@@ -93,7 +124,7 @@ class Integrand:
         Args:
             outer: What is read of the other parameters.
         """
-        values: list[Tensor | None] = [None] * self.compiled.num_slots
+        values: list[Tensor | None] = [None] * (self.compiled.num_slots + len(self.combined))
         for node, value in outer.values.items():
             values[node] = value
         return self.prior_term.allowed_parameters(values)[0]
@@ -110,6 +141,13 @@ class Integrand:
         for node in self.reads:
             value = cast(Tensor, values[node])
             found[node] = value.reshape(particles, *pad(shapes[node], rank))
+        for number, (step, held, identity) in enumerate(self.combined):
+            neutral = torch.full((1,) * (rank + 1), identity, dtype=torch.float64)
+            inputs = [
+                neutral if out else cast(Tensor, values[i]).reshape(particles, *pad(shapes[i], rank))
+                for i, out in zip(step.inputs, held, strict=True)
+            ]
+            found[self.compiled.num_slots + number] = step.function(*inputs)
         return Outer(particles, found)
 
     def __call__(self, outer: Outer, u: Float[Tensor, "particles nodes elements"]) -> Terms:
@@ -120,9 +158,9 @@ class Integrand:
             u: Unconstrained values of the latent.
         """
         compiled, particles, nodes = self.compiled, *u.shape[:2]
-        values: list[Tensor | None] = [None] * compiled.num_slots
+        values: list[Tensor | None] = [None] * (compiled.num_slots + len(self.combined))
         for node, value in outer.values.items():
-            values[node] = value if nodes == 1 else value.repeat_interleave(nodes, 0)
+            values[node] = _repeated(value, nodes)
         x, log_jacobian = self._constrained(values, self._flat(u))
         values[self.parameter.node] = x
         for slot, function, inputs in self.steps:
@@ -145,7 +183,7 @@ class Integrand:
             generator: Source of all randomness.
         """
         parameter = self.parameter
-        repeated = {node: value.repeat_interleave(count, 0) for node, value in outer.values.items()}
+        repeated = {node: _repeated(value, count) for node, value in outer.values.items()}
         hyperparameters = self.hyperparameters(Outer(outer.particles * count, repeated))
         shape = (outer.particles * count, *self.padded)
         draws = parameter.distribution.sample(generator, shape, *hyperparameters)
@@ -179,6 +217,13 @@ def without_latent(graph: ModelGraph, parameter: Parameter, value: float) -> Mod
     nodes = list(graph.nodes)
     nodes[parameter.node] = Node("constant", (), {"value": filled, "dtype": "float64"})
     return replace(graph, nodes=tuple(nodes))
+
+
+def _repeated(value: Tensor, times: int) -> Tensor:
+    """Each particle's value so many times in a row."""
+    if times == 1:
+        return value
+    return value[:, None].expand(-1, times, *value.shape[1:]).flatten(0, 1)
 
 
 def _plain(values: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.standardise import MOMENTS
-from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, summed
+from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, spread, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, Terms
 from synthstats_lightning.scoring.marginals.groups.modes import LARGEST, SMALLEST, LogDensity, Modes, climb
 from synthstats_lightning.scoring.marginals.groups.nodes import FALLEN, REACHES, Nodes, outermost, place
@@ -67,7 +67,7 @@ class Quadrature:
         def evaluated(u: Tensor, chosen: Tensor) -> Tensor:
             part = outer if len(chosen) == outer.particles else outer.select(chosen)
             terms = self.integrand(part, u)
-            return terms.prior + summed(torch.where(given, terms.rows, 0.0), self.groups)
+            return terms.prior + summed(_counted(terms.rows, given), self.groups)
 
         return evaluated
 
@@ -180,23 +180,22 @@ class Quadrature:
         return torch.where(points[:, None], alone, base)
 
     def _tables(self, terms: Terms, base: Tensor, given: Tensor, changes: bool) -> _Tables:
-        counted = torch.where(given, terms.rows, 0.0)
+        counted = _counted(terms.rows, given)
         whole = base + summed(counted, self.groups)
         if not changes:
             return _Tables(whole, None)
-        element = self.groups.element
-        with_row = whole.index_select(-1, element) + terms.rows
+        own = spread(whole, self.groups)
         if bool(counted.isfinite().all()):
-            others = whole.index_select(-1, element) - terms.rows
+            others = own - terms.rows
         else:
             # right also where a node is impossible for one of an element's rows only
             possible = counted.isfinite()
             finite = torch.where(possible, counted, 0.0)
             rest = base + summed(finite, self.groups)
-            lost = summed((~possible).to(counted.dtype), self.groups).index_select(-1, element)
-            others = rest.index_select(-1, element) - finite
+            lost = spread(summed((~possible).to(counted.dtype), self.groups), self.groups)
+            others = spread(rest, self.groups) - finite
             others = torch.where(lost - (~possible).to(counted.dtype) > 0, -torch.inf, others)
-        return _Tables(whole, torch.where(given, others, with_row))
+        return _Tables(whole, others if bool(given.all()) else torch.where(given, others, own + terms.rows))
 
     def _fallen(self, tables: _Tables, given: Tensor, modes: int) -> Tensor:
         """Particles at which every integrand that counts has fallen off at the outermost nodes."""
@@ -232,6 +231,11 @@ class _Tables(NamedTuple):
 
     whole: Float[Tensor, "particles nodes elements"]
     changed: Float[Tensor, "particles nodes rows"] | None
+
+
+def _counted(rows: Tensor, given: Tensor) -> Tensor:
+    """Log-likelihoods of the given rows, 0 for others."""
+    return rows if bool(given.all()) else torch.where(given, rows, 0.0)
 
 
 def _has_fallen(table: Tensor, modes: int) -> Tensor:
