@@ -189,7 +189,8 @@ def _score_target(
     check_masses(observed.whole, particles, guard)
     if posterior.target.num_observations > 0:
         check_evidence(posterior.target, particles, guard)
-    evidence, variance = particles.log_evidence, particles.log_evidence_se**2
+    error = observed.whole.integration.error if is_integrated(observed.whole) else 0.0
+    evidence, variance = particles.log_evidence, particles.log_evidence_se**2 + error**2
     if shown_rows == target.num_observations - held_out:
         evidence, variance = 0.0, 0.0
         found = {"evidence": score_nothing(posterior), "elpd": score_nothing(posterior)}
@@ -212,6 +213,8 @@ def _score_target(
         found["heldout_lpd"] = score_predicted(observed, settings, generator, deadline)
     elif settings.heldout_fraction > 0:
         found["heldout_lpd"] = score_heldout(posterior, shown_rows, settings, generator, deadline)
+    for name in found.keys() - {"evidence"}:
+        found[name] = found[name].with_error(error)
     for name, each in found.items():
         if not math.isfinite(each.value):
             raise ProgramFailure(

@@ -47,6 +47,11 @@ class Integration:
     size: int
     check: float
 
+    @property
+    def error(self) -> float:
+        """What scores may be off by for it, in nats."""
+        return self.check if self.method == "quadrature" else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,15 @@ class Scored(NamedTuple):
     value: float
     standard_error: float
     diagnostics: Diagnostics
+
+    def with_error(self, error: float) -> Scored:
+        """The same with another error, independent of the Monte-Carlo one, in its `mcse`.
+
+        Args:
+            error: How large it is, in nats.
+        """
+        mcse = math.hypot(self.diagnostics.mcse, error)
+        return self._replace(diagnostics=replace(self.diagnostics, mcse=mcse))
 
 
 def score_evidence(

@@ -26,8 +26,8 @@ MOST_MODES = 4
 """Most modes of an element's integrand."""
 NEGLIGIBLE = 20.0
 """Local maxima so many nats below the highest are no modes."""
-SAME_MODE = 1.0
-"""Modes closer than so many scales are one."""
+SAME_MODE = 0.25
+"""Modes closer than so many scales are one: two that merge may part elsewhere."""
 
 
 def integrate_groups(density: Density) -> GroupIntegrated | None:

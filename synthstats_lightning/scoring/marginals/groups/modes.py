@@ -16,6 +16,8 @@ ITERATIONS = 40
 """Most Newton steps."""
 ARRIVED = 0.3
 """A mode is found where the last move is below so many scales: nodes reach far to either side."""
+SETTLED = 3.0
+"""And where the scale has changed by less than this factor."""
 DIFFERENCE = 0.05
 """Step of the finite differences, in scales."""
 STEPS = (1.0, 3.0, 0.3, 0.05)
@@ -55,10 +57,12 @@ def climb(log_density: LogDensity, start: Modes) -> Modes:
     active = torch.arange(len(centre))
     for _ in range(ITERATIONS):
         here, width = centre[active], scale[active]
-        height, step, width = _newton(log_density, here, width, active)
-        moved, distance = _best(log_density, here, height, step, width, active)
-        centre[active], scale[active] = moved, width
-        active = active[(distance > ARRIVED).flatten(1).any(1)]
+        height, step, found = _newton(log_density, here, width, active)
+        moved, distance = _best(log_density, here, height, step, found, active)
+        centre[active], scale[active] = moved, found
+        ratio = found / width
+        settled = (distance <= ARRIVED) & (ratio < SETTLED) & (ratio > 1 / SETTLED)
+        active = active[~settled.flatten(1).all(1)]
         if len(active) == 0:
             break
     return Modes(centre, scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -11,13 +12,24 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.standardise import MOMENTS
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, spread, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, Terms
-from synthstats_lightning.scoring.marginals.groups.modes import LARGEST, SMALLEST, LogDensity, Modes, climb
+from synthstats_lightning.scoring.marginals.groups.modes import (
+    LARGEST,
+    SMALLEST,
+    LogDensity,
+    Modes,
+    climb,
+    find_peaks,
+)
 from synthstats_lightning.scoring.marginals.groups.nodes import FALLEN, REACHES, Nodes, outermost, place
 
 CHUNK = 600_000
 """Most numbers in one array: particles times nodes times rows."""
 REFINEMENT = 2.0
 """How many times as many nodes the check takes."""
+SCANNED = 400
+"""Prior draws of the latent among which the check looks for modes that the rule does not know."""
+MOST_SCANNED = 4
+"""Most modes of an element that it adds."""
 POINT = 1e-11
 """A prior narrower than this, relative to where it is, is a point: floats cannot tell nodes near it apart."""
 UNRESOLVED = 8.0
@@ -81,6 +93,20 @@ class Quadrature:
         with torch.no_grad():
             return climb(self.log_density(outer, given), self._start(outer, given))
 
+    def scanned(self, outer: Outer, given: Bool[Tensor, " rows"]) -> Modes:
+        """Modes of the integrand of the given rows that draws of the latent from its prior lead to.
+
+        Args:
+            outer: What is read of the other parameters.
+            given: Which rows count.
+        """
+        with torch.no_grad():
+            log_density = self.log_density(outer, given)
+            draws = self.integrand.prior_draws(outer, SCANNED, torch.Generator().manual_seed(0))
+            u = draws.sort(1).values
+            value = log_density(u, torch.arange(outer.particles))
+            return climb(log_density, find_peaks(u, value, MOST_SCANNED, math.inf).start)
+
     def integrals(
         self,
         outer: Outer,
@@ -95,25 +121,30 @@ class Quadrature:
             outer: What is read of the other parameters.
             given: Which rows count.
             changes: Whether those with one row less or more are wanted; else they are 0.
-            refined: Whether to take the finest and widest rule, for a check.
+            refined: Whether to take the finest and widest rule, also around modes that draws from the prior
+                lead to: for a check.
         """
         fixed = Outer(outer.particles, {node: value.detach() for node, value in outer.values.items()})
-        modes, points = self._at_points(fixed, self.modes(fixed, given))
+        modes = self.modes(fixed, given)
+        if refined:
+            modes = _joined(modes, self.scanned(fixed, given))
+        modes, points = self._at_points(fixed, modes)
+        count = modes.centre.shape[1]
         pending = torch.arange(outer.particles)
         indices, parts = [], []
         for reach in REACHES[-1:] if refined else REACHES:
             nodes = place(modes.select(pending), reach, REFINEMENT if refined else 1.0)
             terms = self.integrand(outer.select(pending), nodes.u)
             here = None if points is None else points[pending]
-            base = self._base(terms, nodes, here)
+            base = self._base(terms, nodes, here, count)
             tables = self._tables(terms, base, given, changes)
             done = torch.ones(len(pending), dtype=torch.bool)
             if reach != REACHES[-1]:
-                done = self._fallen(tables, given, modes.centre.shape[1])
+                done = self._fallen(tables, given, count)
             if bool(done.any()):
                 chosen = torch.nonzero(done)[:, 0]
                 indices.append(pending[chosen])
-                parts.append(self._summed_up(tables, terms, given, here, chosen))
+                parts.append(self._summed_up(tables, terms, given, here, chosen, count))
             pending = pending[~done]
             if len(pending) == 0:
                 break
@@ -131,7 +162,7 @@ class Quadrature:
         modes, points = self._at_points(outer, self.modes(outer, given))
         nodes = place(modes, REACHES[-1], finer)
         terms = self.integrand(outer, nodes.u)
-        base = self._base(terms, nodes, points)
+        base = self._base(terms, nodes, points, modes.centre.shape[1])
         return Nodes(nodes.u, self._tables(terms, base, given, False).whole)
 
     def _prior_moments(self, outer: Outer) -> tuple[Tensor, Tensor] | None:
@@ -169,12 +200,12 @@ class Quadrature:
             return modes, None
         return Modes(torch.where(points, mean, modes.centre), modes.scale), points[:, 0]
 
-    def _base(self, terms: Terms, nodes: Nodes, points: Tensor | None) -> Tensor:
+    def _base(self, terms: Terms, nodes: Nodes, points: Tensor | None, modes: int) -> Tensor:
         """Log prior and weight of each node; a point's prior is all at its first mode's centre."""
         base = terms.prior + nodes.log_weight
         if points is None:
             return base
-        count = nodes.u.shape[1] // self.reference.centre.shape[1]
+        count = nodes.u.shape[1] // modes
         alone = torch.full((nodes.u.shape[1], 1), -torch.inf, dtype=base.dtype)
         alone[count // 2] = 0.0
         return torch.where(points[:, None], alone, base)
@@ -209,12 +240,18 @@ class Quadrature:
         return found
 
     def _summed_up(
-        self, tables: _Tables, terms: Terms, given: Tensor, points: Tensor | None, chosen: Tensor
+        self,
+        tables: _Tables,
+        terms: Terms,
+        given: Tensor,
+        points: Tensor | None,
+        chosen: Tensor,
+        modes: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The integrals of some particles; no mass where the integrand of the given rows is not resolved."""
         whole = tables.whole if len(chosen) == len(tables.whole) else tables.whole[chosen]
         read = summed(given.to(torch.float64), self.groups) > 0
-        broken = read & ~_resolved(whole.detach(), self.reference.centre.shape[1])
+        broken = read & ~_resolved(whole.detach(), modes)
         if points is not None:
             broken = broken & ~points[chosen]
         integral = torch.where(broken, -torch.inf, whole.logsumexp(1))
@@ -231,6 +268,10 @@ class _Tables(NamedTuple):
 
     whole: Float[Tensor, "particles nodes elements"]
     changed: Float[Tensor, "particles nodes rows"] | None
+
+
+def _joined(first: Modes, second: Modes) -> Modes:
+    return Modes(*(torch.cat(parts, 1) for parts in zip(first, second, strict=True)))
 
 
 def _counted(rows: Tensor, given: Tensor) -> Tensor:

@@ -13,19 +13,14 @@ from synthstats_lightning.scoring.density.target import Marginals, leave_one_out
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups.grouping import summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
-from synthstats_lightning.scoring.marginals.groups.modes import climb, find_peaks
 from synthstats_lightning.scoring.marginals.groups.nodes import REACHES, STEP
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Integrals, Quadrature
 from synthstats_lightning.scoring.score import Integration
 
 TOLERANCE = 0.01
 """Largest accepted difference between the rule and a finer one, in nats."""
-SCANNED = 400
-"""Prior draws of the latent among which the check looks for modes that the rule does not know."""
-NEGLIGIBLE = 9.0
-"""Unknown modes so many nats below the highest are let pass."""
-SAME_MODE = 1.0
-"""Two points are one mode if they are closer than so many scales."""
+CHECK_WORK = 20.0
+"""How many times as many nodes the check takes: finer, wider and around more modes."""
 FINER = 8.0
 """How many times as many nodes draws of the latent are chosen from as integrals take."""
 
@@ -128,17 +123,13 @@ class GroupIntegrated:
         """
         return self.log_prior(theta), self.log_likelihood(theta)
 
-    def marginal_likelihood(
-        self, theta: Float[Tensor, "particles dim"], *, refined: bool = False
-    ) -> Float[Tensor, " particles"]:
+    def marginal_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
         """Log density of all rows together.
 
         Args:
             theta: Unconstrained values of the parameters that are left.
-            refined: Whether to take the finest and widest rule, for a check.
         """
-        everything = torch.ones(self.num_observations, dtype=torch.bool)
-        return self._each(theta, lambda outer: self._total(outer, everything, refined))
+        return self.log_likelihood_given(theta, torch.ones(self.num_observations, dtype=torch.bool))
 
     def marginals(
         self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
@@ -199,10 +190,10 @@ class GroupIntegrated:
             theta: Draws from the posterior of the parameters that are left.
         """
         with torch.no_grad():
-            usual = self.marginal_likelihood(theta)
-            difference = (usual - self.marginal_likelihood(theta, refined=True)).abs()
-            check = float(difference[usual.isfinite()].max()) if bool(usual.isfinite().any()) else math.inf
-            if not check < TOLERANCE or self._misses_modes(theta):
+            usual, refined = (self._checks(theta, fine) for fine in (False, True))
+            known = usual.isfinite()
+            check = float((usual - refined)[known].abs().max()) if bool(known.any()) else math.inf
+            if not check < TOLERANCE:
                 return None
         return GroupIntegrated(self.density, self.others, self.quadrature, check)
 
@@ -210,24 +201,15 @@ class GroupIntegrated:
         """What the latent's prior and the likelihood read of the parameters that are left."""
         return self.quadrature.integrand.outer(self.others.node_values(theta), len(theta))
 
-    def _misses_modes(self, theta: Tensor) -> bool:
-        """Whether prior draws lead to modes that the rule does not know."""
-        generator = torch.Generator().manual_seed(0)
+    def _checks(self, theta: Tensor, refined: bool) -> Tensor:
+        """Log densities of all rows together, and sums of those of each given all others `[2, particles]`."""
         everything = torch.ones(self.num_observations, dtype=torch.bool)
-
-        def missed(outer: Outer) -> Tensor:
-            density = self.quadrature.log_density(outer, everything)
-            order = torch.arange(outer.particles)
-            u = self.quadrature.integrand.prior_draws(outer, SCANNED, generator).sort(1).values
-            peaks = find_peaks(u, density(u, order), most=4, negligible=math.inf).start
-            found, known = climb(density, peaks), self.quadrature.modes(outer, everything)
-            height = density(found.centre, order)
-            best = torch.maximum(height, density(known.centre, order).amax(1, keepdim=True))
-            distance = (found.centre[:, :, None] - known.centre[:, None]).abs() / known.scale[:, None]
-            high = height > best.amax(1, keepdim=True) - NEGLIGIBLE
-            return ((distance.amin(2) > SAME_MODE) & high).flatten(1).any(1).to(torch.float64)
-
-        return bool(self._each(theta, missed, SCANNED * STEP / REACHES[0]).any())
+        finer = CHECK_WORK if refined else 1.0
+        total = self._each(theta, lambda outer: self._total(outer, everything, refined), finer)
+        if not self.coupled:
+            return total[None]
+        found = self._each(theta, lambda outer: _packed(self._marginals(outer, everything, refined)), finer)
+        return torch.stack([total, (found[:, :1] - found[:, 1:]).sum(1)])
 
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
@@ -259,13 +241,14 @@ class GroupIntegrated:
         elements = torch.where(read, found.given, 0.0)
         return torch.cat([elements, torch.where(given & groups.alone, found.alone, 0.0)], 1)
 
-    def _marginals(self, outer: Outer, given: Tensor) -> Marginals:
+    def _marginals(self, outer: Outer, given: Tensor, refined: bool = False) -> Marginals:
         groups = self.quadrature.groups
         read = summed(given.to(torch.float64), groups) > 0
         # an element that no given row reads: each of its rows is integrated by itself
         fresh = ~given & ~groups.alone & ~read[groups.element]
         rounds = int(groups.rank[fresh].max()) + 1 if bool(fresh.any()) else 1
-        first = self.quadrature.integrals(outer, given | (fresh & (groups.rank == 0)), changes=True)
+        base = given | (fresh & (groups.rank == 0))
+        first = self.quadrature.integrals(outer, base, changes=True, refined=refined)
         factors = self._factors(first, given)
         rest = leave_one_out_sums(factors)
         others = rest.index_select(1, groups.element)
