@@ -58,7 +58,7 @@ class _Combined(NamedTuple):
     """The part of a sum or product that does not depend on the latent.
 
     Attributes:
-        step: The whole.
+        step: The whole sum or product.
         held: Which of its inputs depend on the latent.
         identity: What these are replaced by.
     """
