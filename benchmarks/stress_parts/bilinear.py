@@ -30,6 +30,27 @@ def product(noise: float, seed: int) -> Case:
     return Case(source, {"i": np.arange(6), "y": y}, lambda: over_grid([axis(-12.0, 5.0, 0.02)], terms))
 
 
+def product_of_three() -> Case:
+    """Only the product of three unknowns is seen."""
+    random = np.random.default_rng(66)
+    y = 2.0 + 0.3 * random.normal(size=5)
+    parts = [np.ones((5, 5)), np.eye(5)]
+
+    def terms(points: Array) -> Terms:
+        variance = 9.0 * np.exp(2 * points.sum(1))
+        log_density, log_row = gaussian(y, parts, np.column_stack([variance, np.full(len(points), 0.09)]))
+        # each of the two and its negative are alike
+        log_prior = (norm.logpdf(np.exp(points), 0, 3) + points + math.log(2)).sum(1)
+        return log_density + log_prior, log_row
+
+    source = model(
+        'a = pm.Normal("a", 0, 3, shape=3)',
+        'pm.Normal("obs", a[0] * a[1] * a[2], 0.3, observed=y)',
+    )
+    grid = [axis(-12.0, 3.2, 0.1)] * 2
+    return Case(source, {"i": np.arange(5), "y": y}, lambda: over_grid(grid, terms))
+
+
 def rows_by_columns() -> Case:
     """A table of two rows and four columns of rank one, each cell seen twice."""
     random = np.random.default_rng(62)
@@ -103,6 +124,7 @@ def squares_line() -> Case:
 CASES = {
     "product_sharp": product(0.02, 60),
     "product_blunt": product(1.0, 61),
+    "product_of_three": product_of_three(),
     "rows_by_columns": rows_by_columns(),
     "factor_2": factor(2, 15, 63),
     "factor_3": factor(3, 12, 64, noise=0.5),

@@ -119,6 +119,21 @@ def tiny_rate() -> Case:
     return Case(source, {"i": np.arange(8), "y": y}, lambda: closed_form(log_evidence, 8))
 
 
+def tiny_rates() -> Case:
+    """The same for a rate of each of five groups, two of them without a count."""
+    y = np.array([0, 0, 3, 1, 0, 0, 12, 9, 0, 1])
+    group = np.repeat(np.arange(5), 2)
+
+    def log_evidence(kept: NDArray[np.bool_]) -> float:
+        count = np.bincount(group[kept], y[kept], 5)
+        shape, rate = 0.001 + count, 0.001 + np.bincount(group[kept], minlength=5)
+        start = 5 * (0.001 * math.log(0.001) - gammaln(0.001))
+        return float(start + (gammaln(shape) - shape * np.log(rate)).sum() - gammaln(y[kept] + 1).sum())
+
+    source = model('rate = pm.Gamma("rate", 0.001, 0.001, shape=5)', 'pm.Poisson("obs", rate[g], observed=y)')
+    return Case(source, {"g": group, "y": y}, lambda: closed_form(log_evidence, 10))
+
+
 def row_effects(kind: str) -> Case:
     """Poisson or binomial rows with a normal effect each."""
     random = np.random.default_rng(132)
@@ -281,6 +296,7 @@ CASES = {
     "sparse_classes": sparse_classes(),
     "tiny_precision": tiny_precision(),
     "tiny_rate": tiny_rate(),
+    "tiny_rates": tiny_rates(),
     "row_effects_poisson": row_effects("Poisson"),
     "row_effects_binomial": row_effects("Binomial"),
     "rates": rates(),

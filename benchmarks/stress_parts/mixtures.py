@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import expon, halfnorm, lognorm, norm, t
-from stress_parts.reference import Array, Case, Terms, axis, gaussian, model, over_grid
+from stress_parts.reference import Array, Case, Terms, axis, gaussian, mixed, model, over_grid, subsets
 
 HALF = math.log(0.5)
 
@@ -86,6 +86,34 @@ def contaminated() -> Case:
     return Case(source, {"i": np.arange(12), "y": y}, lambda: over_grid([axis(-20.0, 20.0, 0.003)], terms))
 
 
+def tied_component(spread: float) -> Case:
+    """A component whose scale may shrink onto ties, though not to nothing, in a wide one."""
+    y = np.array([0.7, 0.7, 0.7, -1.9, 2.8, -0.4, 1.5, -3.1])
+    included = subsets(len(y)).astype(float)
+
+    def terms(points: Array) -> Terms:
+        log_s = points[:, 0]
+        weights = np.column_stack([np.ones_like(log_s), np.exp(2 * log_s)])
+        log_joint, log_row = [], []
+        for chosen in included:
+            parts = [4.0 * np.diag(1 - chosen) + 25.0 * np.outer(chosen, chosen), np.diag(chosen)]
+            log_density, rows = gaussian(y, parts, weights)
+            log_joint.append(log_density + len(y) * HALF)
+            log_row.append(rows)
+        total, row = mixed(np.stack(log_joint), np.stack(log_row))
+        return total + lognorm.logpdf(np.exp(log_s), spread, scale=math.exp(-1)) + log_s, row
+
+    source = model(
+        'mu = pm.Normal("mu", 0, 5)',
+        f's = pm.LogNormal("s", -1, {spread:g})',
+        "mean = pm.math.stack([mu, 0.0])",
+        "scale = pm.math.stack([s, 2.0])",
+        'pm.NormalMixture("obs", w=[0.5, 0.5], mu=mean, sigma=scale, observed=y)',
+    )
+    data = {"i": np.arange(len(y)), "y": y}
+    return Case(source, data, lambda: over_grid([axis(-10.5, 7.0, 0.1)], terms))
+
+
 def two_slopes() -> Case:
     """Rows on one of two lines."""
     random = np.random.default_rng(113)
@@ -151,6 +179,8 @@ CASES = {
     "three_labels": three_labels(),
     "narrow_component": narrow(),
     "contaminated_ties": contaminated(),
+    "tied_component": tied_component(1.0),
+    "tied_component_free": tied_component(1.3),
     "two_slopes": two_slopes(),
     "tied_but_one": tied([2.0] * 6 + [2.1]),
     "tied_pairs": tied([1.0, 1.0, 1.0, 1.5, 1.5, 4.0]),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import cauchy, halfcauchy, norm, rayleigh, t
+from scipy.stats import cauchy, halfcauchy, halfnorm, norm, rayleigh, t
 from stress_parts.reference import (
     Array,
     Case,
@@ -39,6 +39,37 @@ def squares(size: int) -> Case:
 
     source = model(f'a = pm.Normal("a", 0, 2, shape={size})', 'pm.Normal("obs", a[g] ** 2, 0.3, observed=y)')
     return Case(source, {"g": group, "y": y}, lambda: refined(at, 3000))
+
+
+def squares_with_scale(unknown: str) -> Case:
+    """The same for six parameters whose prior's scale, or the noise, is unknown."""
+    random = np.random.default_rng(93)
+    group = _groups(6, 3)
+    y = random.uniform(1.0, 6.0, 6)[group] + 0.3 * random.normal(size=18)
+
+    def at(nodes: int) -> Reference:
+        a = np.linspace(-14.0, 14.0, nodes)
+        step = math.log(a[1] - a[0])
+
+        def terms(points: Array) -> Terms:
+            scale = np.exp(points)
+            noise, spread = (scale, 2.0) if unknown == "noise" else (0.3, scale)
+            log_likelihood = norm.logpdf(y, a[:, None] ** 2, np.reshape(noise, (-1, 1, 1)))
+            log_weight = norm.logpdf(a, 0, spread) + step
+            log_density, log_row = grouped(log_weight, log_likelihood, group)
+            return log_density + halfnorm.logpdf(scale[:, 0], scale=2) + points[:, 0], log_row
+
+        # below a noise of 0.1, or a spread of 0.4, there is nothing
+        low = -2.3 if unknown == "noise" else -1.0
+        return over_grid([axis(low, 2.6, 0.1)], terms, chunk=8)
+
+    scales = ("2", "s") if unknown == "noise" else ("s", "0.3")
+    source = model(
+        's = pm.HalfNormal("s", 2)',
+        f'a = pm.Normal("a", 0, {scales[0]}, shape=6)',
+        f'pm.Normal("obs", a[g] ** 2, {scales[1]}, observed=y)',
+    )
+    return Case(source, {"g": group, "y": y}, lambda: refined(at, 1000))
 
 
 def absolutes() -> Case:
@@ -175,6 +206,8 @@ def needle() -> Case:
 
 CASES = {
     **{f"squares_{size}": squares(size) for size in (1, 2, 4, 6, 8, 10)},
+    "squares_noise": squares_with_scale("noise"),
+    "squares_spread": squares_with_scale("spread"),
     "absolutes": absolutes(),
     "donut": donuts(1, 0.1),
     "donut_thin": donuts(1, 0.01),
