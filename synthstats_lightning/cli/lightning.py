@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from typing import Any
@@ -28,7 +29,7 @@ from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.runtime.durable_files import out_of_space
-from synthstats_lightning.runtime.former_names import renamed_hyper_parameters
+from synthstats_lightning.runtime.former_names import saved_hyper_parameters
 from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
 
@@ -73,19 +74,23 @@ class GFlowNetCLI(LightningCLI):
                 fail(str(error))
 
     def _parse_ckpt_path(self) -> None:
-        """As Lightning's, with classes that have moved since the checkpoint found where they are."""
+        """Settings of the checkpoint hold where none are given now: they are the first of the configurations.
+
+        Lightning's own method puts them over what is given.
+        """
         subcommand = self.config.get("subcommand")
-        saved = renamed_hyper_parameters(self.config[subcommand].get("ckpt_path")) if subcommand else {}
+        given = self.config[subcommand] if subcommand else {}
+        saved = saved_hyper_parameters(given.get("ckpt_path"))
         if not saved:
-            super()._parse_ckpt_path()
             return
-        saved.pop("_instantiator", None)
-        module = (
-            {"class_path": saved.pop("_class_path"), "dict_kwargs": saved}
-            if "_class_path" in saved
-            else saved
-        )
-        self.config = self.parser.parse_object({subcommand: {"model": module}}, self.config)
+        model = {"class_path": saved.pop("_class_path", "synthstats_lightning.GFlowNetModule")}
+        # the tasks are those of the data module
+        model["init_args"] = {name: saved[name] for name in saved if name not in ("tasks", "_instantiator")}
+        place = sys.argv.index(subcommand) + 1
+        first = ["--config", json.dumps({"model": model})]
+        self.config = self.parser.parse_args([*sys.argv[1:place], *first, *sys.argv[place:]])
+        for name in ("ckpt_path", "config"):
+            self.config[subcommand][name] = given.get(name)
 
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """The trainer, with the sections' callbacks before the user's own."""

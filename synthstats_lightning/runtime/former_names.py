@@ -49,15 +49,30 @@ def with_present_names(value: Any) -> Any:
     return [with_present_names(item) for item in value] if isinstance(value, list) else value
 
 
+def saved_hyper_parameters(path: Any) -> dict[str, Any]:
+    """Hyper-parameters of a checkpoint under present names; empty if it has none.
+
+    Args:
+        path: The file; of anything but a file on this machine nothing is said.
+    """
+    found: dict[str, Any] = with_present_names(_hyper_parameters(path))
+    return found
+
+
 def renamed_hyper_parameters(path: Any) -> dict[str, Any]:
     """Hyper-parameters of a checkpoint under present names; empty if it has no former names.
 
     Args:
         path: The file; of anything but a file on this machine nothing is said.
     """
+    saved = _hyper_parameters(path)
+    renamed: dict[str, Any] = with_present_names(saved)
+    return {} if renamed == saved else renamed
+
+
+def _hyper_parameters(path: Any) -> dict[str, Any]:
     if not isinstance(path, str | Path) or not Path(path).is_file():
         return {}
     checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    saved = checkpoint.get(HYPER_PARAMETERS, {})
-    renamed: dict[str, Any] = with_present_names(saved)
-    return {} if renamed == saved else renamed
+    found: dict[str, Any] = checkpoint.get(HYPER_PARAMETERS, {})
+    return found

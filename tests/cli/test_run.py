@@ -22,6 +22,7 @@ import yaml
 from synthstats_lightning import GFlowNetModule, ReplayDataModule
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.cli.main import main
+from synthstats_lightning.objectives import LogVariance
 from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -260,8 +261,18 @@ def test_ctrl_c_saves_and_the_run_resumes(tmp_path):
     saved = torch.load(folder / "last.ckpt", weights_only=True)
     step = saved["global_step"]
     assert step >= 2
-    cli = main([*arguments, "--ckpt_path", str(folder / "last.ckpt"), "--trainer.max_steps", str(step + 1)])
-    assert cli.trainer.global_step == step + 1
+    # settings that are given now win over those of the checkpoint, in what it leaves as well
+    given = ["--model.init_args.max_skipped_steps", "7", "--config", "objective/log_variance"]
+    arguments += ["--ckpt_path", str(folder / "last.ckpt"), "--trainer.max_steps", str(step + 2)]
+    cli = main([*arguments, *given])
+    assert cli.trainer.global_step == step + 2
+    assert isinstance(cli.model.objective, LogVariance)
+    newest = torch.load(cli.trainer.checkpoint_callback.last_model_path, weights_only=True)[
+        "hyper_parameters"
+    ]
+    assert newest["max_skipped_steps"] == cli.model.max_skipped_steps == 7
+    assert newest["objective"]["class_path"].endswith(".LogVariance")
+    assert newest["lora"]["rank"] == saved["hyper_parameters"]["lora"]["rank"] == 4
     assert len(cli.datamodule.buffer) >= saved["ReplayDataModule"]["buffer"]["entries"]
     (scoring,) = saved["callbacks"]["ProgramScoring"]["ranks"]
     records = [json.loads(line) for line in scoring["records"].splitlines()]

@@ -26,17 +26,27 @@ from synthstats_lightning.testing.fakes import FakeExecutor
 STEPS, SAVED = 20, 10
 WARMUP, PROGRAMS = 6, 2
 STARVED = 18
+POISONED = 7
 
 
 class Losses(Callback):
-    """Each step's loss on this rank; the second of two ranks has no program for one step."""
+    """Each step's loss on this rank, and log Z after it.
+
+    The second of two ranks has no program for one step, and a gradient that is not finite in another.
+    """
 
     def __init__(self):
         self.values = []
+        self.log_z = []
         self._kept = None
+
+    def on_before_backward(self, trainer, pl_module, loss):
+        if trainer.global_rank == 1 and trainer.global_step == POISONED - 1:
+            loss.register_hook(lambda gradient: gradient * torch.nan)
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.values.append(float(outputs["loss"]))
+        self.log_z.append(float(pl_module.log_z.value.detach().flatten()[0]))
         buffer = trainer.datamodule.buffer
         if self._kept is not None:
             buffer.load_state_dict(self._kept)
@@ -97,6 +107,8 @@ def fit(folder: Path, devices: int, steps: int = STEPS, checkpoint: Path | None 
         "added": data.buffer.added,
         "metrics": {name: float(value) for name, value in trainer.callback_metrics.items()},
         "losses": losses.values,
+        "log_z": losses.log_z,
+        "skipped": module.skipped_steps.count,
         "records": len(scoring.records),
     }
     folder.mkdir(parents=True, exist_ok=True)

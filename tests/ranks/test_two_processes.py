@@ -7,7 +7,7 @@ import torch
 
 from synthstats_lightning.reports.journal import read_records
 from tests.ranks.processes import finish, start
-from tests.ranks.run import PROGRAMS, SAVED, STARVED, STEPS, WARMUP, fit
+from tests.ranks.run import POISONED, PROGRAMS, SAVED, STARVED, STEPS, WARMUP, fit
 
 ROUNDS = STEPS // 4
 
@@ -67,6 +67,16 @@ def test_a_rank_without_programs_takes_a_step_of_no_loss(runs):
     _, _, (first, second), _ = runs
     assert [step for step, loss in enumerate(second["losses"], 1) if loss == 0] == [STARVED]
     assert 0 not in first["losses"]
+
+
+def test_a_gradient_that_is_not_finite_on_one_rank_is_a_step_that_both_skip(runs):
+    _, one, ends, wider = runs
+    assert [end["skipped"] for end in (one, *ends, *wider)] == [0, 1, 1, 0, 0]
+    for end in ends:
+        moved = [before != after for before, after in zip(end["log_z"], end["log_z"][1:], strict=False)]
+        assert not moved[POISONED - 2], "log Z after the skipped step is that of the step before"
+        assert moved[POISONED - 3]
+        assert moved[POISONED - 1]
 
 
 def test_metrics_are_those_of_both_ranks(runs):
