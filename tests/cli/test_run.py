@@ -267,9 +267,8 @@ def test_ctrl_c_saves_and_the_run_resumes(tmp_path):
     cli = main([*arguments, *given])
     assert cli.trainer.global_step == step + 2
     assert isinstance(cli.model.objective, LogVariance)
-    newest = torch.load(cli.trainer.checkpoint_callback.last_model_path, weights_only=True)[
-        "hyper_parameters"
-    ]
+    path = cli.trainer.checkpoint_callback.last_model_path
+    newest = torch.load(path, weights_only=True)["hyper_parameters"]
     assert newest["max_skipped_steps"] == cli.model.max_skipped_steps == 7
     assert newest["objective"]["class_path"].endswith(".LogVariance")
     assert newest["lora"]["rank"] == saved["hyper_parameters"]["lora"]["rank"] == 4
