@@ -14,6 +14,10 @@ from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 
 FEWEST = 5
 """Elements from which on a latent is integrated out; with fewer only where an integrand has several modes."""
+EASY = 15
+"""Dimensions up to which estimators take a whole model of one mode well."""
+MOST_ROWS = 400
+"""Rows up to which integrating such a model costs less than it spares."""
 MOST_LEFT = 8
 """Dimensions that may be left: with more of them the search among them costs more than it spares."""
 SCOUTS = 32
@@ -48,7 +52,8 @@ def integrate_groups(density: Density) -> GroupIntegrated | None:
                 raise
             continue
         modes = found.quadrature.reference.centre.shape[1]
-        if grouping.size >= FEWEST or modes > 1:
+        dear = density.dimension <= EASY and density.num_observations > MOST_ROWS
+        if modes > 1 or (grouping.size >= FEWEST and not dear):
             return found
     return None
 

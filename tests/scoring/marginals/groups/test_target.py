@@ -12,6 +12,7 @@ import torch
 from scipy import stats
 
 from synthstats_lightning.scoring.engine import score_graph
+from synthstats_lightning.scoring.marginals.groups import integrator
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
 from synthstats_lightning.scoring.marginals.groups.modes import Modes
 from synthstats_lightning.scoring.marginals.groups.quadrature import Quadrature
@@ -207,6 +208,12 @@ def exact_frogs() -> float:
     joint = total + log_prior
     highest = joint.max()
     return float(highest + math.log(np.exp(joint - highest).sum() * cell))
+
+
+def test_many_rows_of_a_model_that_is_easy_as_a_whole_are_left_to_the_estimators(monkeypatch):
+    monkeypatch.setattr(integrator, "MOST_ROWS", ROWS - 1)
+    assert integrate_groups(density_of(frogs, SUCCESSES)) is None
+    assert integrate_groups(density_of(squares, SQUARES)) is not None
 
 
 def test_latents_that_pay_for_themselves_only():
