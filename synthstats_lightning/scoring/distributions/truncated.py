@@ -332,7 +332,8 @@ def rounded(base: Distribution, spacing: float) -> Distribution:
         return spacing * torch.round(base.sample(generator, shape, *parameters) / spacing)
 
     return Distribution(
-        entry=replace(base.entry, name=f"{base.name} rounded to {spacing:g}"),
+        # what a point holds is spread over its interval
+        entry=replace(base.entry, name=f"{base.name} rounded to {spacing:g}", atoms=False),
         inside=real_line,
         log_kernel=log_kernel,
         sample=sample,

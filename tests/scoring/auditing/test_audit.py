@@ -163,6 +163,17 @@ def test_right_prior_claims_nothing():
     assert (audit.claimed, audit.claimant) == (1.0, "")
 
 
+def test_rounded_and_censored_response_claims_nothing():
+    """What a limit holds is spread over its interval, and counts once."""
+    graph = graph_of(
+        ("Normal", [0.5, 1.0]),
+        respond={"distribution": "Censored", "components": ["Laplace"], "bounds": ["lower", "upper"]},
+        inputs=[0.0, 3.0, "v0", 1.0],
+    )
+    audit = audit_graph(graph, X, rounding=0.25, data_sets=8)
+    assert (audit.claimed, audit.claimant) == (1.0, "")
+
+
 @pytest.mark.usefixtures("tripled_laplace")
 def test_prior_that_claims_too_much_is_dishonest():
     audit = audit_graph(LAPLACE_SCALE, X, data_sets=8)
