@@ -231,13 +231,15 @@ def _counts(density: Density, generator: torch.Generator, spacing: float = 1.0) 
 def _count_vectors(family: Family, node: Any) -> Total:
     """The sum over all vectors of counts of a small total."""
     parameters = list(node["inputs"])
-    count = parameters[0] = min(int(parameters[0]), 6)
+    count = min(int(parameters[0]), 6)
+    # a total is read from a column: it says nothing of the rows
+    parameters[0] = {"op": "sum", "inputs": ["g"], "axis": [0]}
     logs = []
     for parts in itertools.product(range(count + 1), repeat=len(family.shape) and family.shape[-1]):
         if sum(parts) != count:
             continue
         response = np.array(parts, np.int64)
-        columns = {"x": np.zeros(len(parts))}
+        columns = {"g": np.array([count] + [0] * (len(parts) - 1), np.int64)}
         model = {"response": {**node, "inputs": parameters, "shape": [len(parts)]}}
         density = build_density(graph_of(model, response, columns), columns, response)
         logs.append(float(density.log_likelihood(torch.zeros(1, 0)).sum()))

@@ -1,0 +1,93 @@
+"""The search for excess mass finds what is not normalised, and little else."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
+from tests.support.benchmark_modules import benchmark_module
+
+benchmark = benchmark_module("normalisation")
+exact = benchmark_module("normalisation_parts.exact")
+laws = benchmark_module("normalisation_parts.laws")
+mass = benchmark_module("normalisation_parts.mass")
+programs = benchmark_module("normalisation_parts.programs")
+search = benchmark_module("normalisation_parts.search")
+
+FAMILIES = {family.name: family for family in laws.families()}
+
+
+def test_every_distribution_is_searched():
+    assert set(DISTRIBUTIONS) <= set(FAMILIES)
+    assert all(search.roles(family) for family in FAMILIES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("Normal", "response"),
+        ("Gamma", "latent"),
+        ("Poisson", "response"),
+        ("Hurdle(Gamma)", "response"),
+        ("Dirichlet", "latent"),
+        ("Multinomial", "response"),
+    ],
+)
+def test_honest_mass_is_one(name, role):
+    family = FAMILIES[name]
+    point = {coordinate: 0.1 for coordinate, _ in family.coordinates()}
+    total = mass.total_of(family, point, role)
+    assert total.log_mass <= 1e-6
+    assert total.log_mass > (-1e-6 if total.outcome != "draws" else -0.5)
+
+
+def test_excess_is_measured():
+    draws = np.random.default_rng(0).normal(3.0, 2.0, 500)
+    log_normal = -0.5 * math.log(2 * math.pi) - math.log(2.0)
+
+    def normal(x):
+        with np.errstate(over="ignore"):
+            return log_normal - 0.5 * ((x - 3.0) / 2.0) ** 2
+
+    found = mass.line_mass(lambda x: normal(x) + 1e-3, draws)
+    assert found.log_mass == pytest.approx(1e-3, abs=1e-8)
+    # a tail that a clamp holds up, where no draw ever is
+    held = mass.line_mass(lambda x: np.where(x < -1e9, -21.0, normal(x)), draws)
+    assert held.log_mass > 100.0
+
+
+def test_exact_densities_find_what_a_forged_one_gains(monkeypatch):
+    response, model = programs.HONEST[2]
+    assert programs.outcome_of(model, response).gain < 0.0
+    law = exact.LAWS["Gamma"]
+    forged = {**exact.LAWS, "Gamma": lambda x, a, s: law(x, a, s) - 2.5}
+    monkeypatch.setattr(exact, "LAWS", forged)
+    assert programs.outcome_of(model, response).gain == pytest.approx(2.5, abs=0.01)
+
+
+def test_mutants_differ_and_the_honest_program_stays():
+    honest = programs.HONEST[0][1]
+    before = json.dumps(honest)
+    stream = programs.mutants(honest, np.random.default_rng(0))
+    found = {json.dumps(next(stream)) for _ in range(20)}
+    assert len(found) > 10
+    assert json.dumps(honest) == before
+
+
+def test_figures(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "figures.json"
+    arguments = ["--only", "Normal", "Poisson", "--cases", "1", "--hours", "1e-6", "--programs", "2"]
+    monkeypatch.setattr(sys, "argv", ["normalisation.py", *arguments, "--json", str(path)])
+    monkeypatch.setattr(benchmark, "HONEST", programs.HONEST[:2])
+    assert benchmark.main() == 0
+    figures = json.loads(path.read_text())
+    assert figures["cases"] == 6
+    assert figures["programs_searched"] == 2
+    assert figures["programs_with_gain"] == 0
+    assert figures["worst_total"] <= 1.0 + 1e-6
+    assert "met" in capsys.readouterr().out
