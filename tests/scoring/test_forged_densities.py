@@ -69,7 +69,7 @@ def test_constants_that_no_test_covers(line: str, message: str) -> None:
 )
 def test_priors_without_their_normalisation(prior: str, message: str) -> None:
     """Beside 4 free means so tight that only the other prior could have paid for them."""
-    means = "m = pm.Normal('m', [0.3, 0.5, -0.2, 0.9, 1.4, 1.1], 1e-9, shape=6)"
+    means = "m = pm.Normal('m', 0.25, 1e-9, shape=6)"
     score = scored(means, prior, "pm.Normal('y', m + 0.0 * z, 1.0, observed=y)")
     assert score.failure is FailureCategory.SCORER_LIMIT
     assert message in str(score.message)

@@ -102,7 +102,7 @@ def log_gamma_kernel(
     """`alpha log(y) - y - lgamma(alpha)`: the log-density of the logarithm of a gamma variable of scale 1.
 
     Args:
-        alpha: Shape.
+        alpha: Shape of the gamma variable.
         y: Value of the variable.
         log_y: Its logarithm, which may be known where `y` underflows.
     """
@@ -127,8 +127,8 @@ def log_beta_kernel(
     """`a log(p) + b log(q) - log B(a, b)` with `q = 1 - p`: the log-density of the logit of a beta variable.
 
     Args:
-        a: First shape.
-        b: Second shape.
+        a: First shape of the beta variable.
+        b: Second shape of the beta variable.
         log_p: Logarithm of the share of the first.
         log_q: Logarithm of the share of the second.
         excess: `a q - b p`, to its last digits.
@@ -177,8 +177,8 @@ def log_binomial(
     """Log-probability of `k` successes and `rest` failures.
 
     Args:
-        k: Successes.
-        rest: Failures.
+        k: Number of successes that were seen.
+        rest: Number of failures that were seen.
         log_p: Logarithm of the probability of a success.
         log_q: Logarithm of that of a failure.
         p: Probability of a success.
@@ -202,8 +202,8 @@ def log_negative_binomial(
     """Log-probability of `k` failures before `n` successes, `n` any positive number.
 
     Args:
-        k: Failures.
-        n: Successes.
+        k: Number of failures that were seen.
+        n: Number of successes that end it.
         log_p: Logarithm of the probability of a success.
         log_q: Logarithm of that of a failure.
         excess: `n q - k p`, to its last digits.
@@ -220,9 +220,9 @@ def log_poisson(
     """Log-probability of `k` events of which `mu` are expected, for many events: `k` above 0.
 
     Args:
-        k: Events.
-        mu: Their expectation.
-        log_mu: Its logarithm.
+        k: Number of events that were seen.
+        mu: How many events are expected.
+        log_mu: Logarithm of how many are expected.
     """
     return -deviance(k, log_mu, mu - k) - _factorial_rest(k)
 
@@ -233,10 +233,10 @@ def log_beta_binomial(
     """`log(B(k + alpha, rest + beta) / B(alpha, beta) * ((k + rest) choose k))`.
 
     Args:
-        k: Successes.
-        rest: Failures.
-        alpha: First shape.
-        beta: Second shape.
+        k: Number of successes that were seen.
+        rest: Number of failures that were seen.
+        alpha: First shape of the beta variable.
+        beta: Second shape of the beta variable.
     """
     n, shapes = k + rest, alpha + beta
     total = n + shapes

@@ -15,6 +15,9 @@ from synthstats_lightning.scoring.distributions.fields import intrinsic_moments,
 from synthstats_lightning.scoring.distributions.gaussian import cholesky_factor
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 
+SMALLEST = 1e-145
+"""Smaller scales count as this one, beside which every other number is as large: their squares underflow."""
+
 
 class Rows(NamedTuple):
     """Independent standard normal residuals `(origin + coefficients @ x) / scale`.
@@ -214,7 +217,7 @@ def stacked(parts: Sequence[Affine]) -> Affine:
 def _positive(scale: Tensor) -> tuple[Tensor, Tensor]:
     """Scales with 1 where they are not standard deviations, and the particles in which all are."""
     holds = (scale > 0) & scale.isfinite()
-    return torch.where(holds, scale, 1.0), holds.all(-1)
+    return torch.where(holds, scale.clamp_min(SMALLEST), 1.0), holds.all(-1)
 
 
 def _same_particles(parts: Sequence[Tensor]) -> list[Tensor]:
