@@ -38,7 +38,14 @@ from synthstats_lightning.tasks import Task, get_task
 
 TASKS = ("dugongs", "peregrines", "surgical", "eight_schools")
 BUSY = 6
-_BUSY = "a = bytearray(1 << 25)\nwhile True:\n    b = bytes(a)\n    sum(range(100_000))"
+# until this process ends, however it ends
+_BUSY = """
+import os
+parent, a = os.getppid(), bytearray(1 << 25)
+while os.getppid() == parent:
+    b = bytes(a)
+    sum(range(100_000))
+"""
 TARGETS = {"other_statuses": 0, "other_bits": 0}
 
 
@@ -71,7 +78,7 @@ class Figures:
 
 @contextmanager
 def busy_processes(number: int) -> Iterator[None]:
-    """Processes that compute and copy memory for ever, each in a session of its own."""
+    """Processes that compute and copy memory all the time, each in a session of its own."""
     command = [sys.executable, "-c", _BUSY]
     processes = [subprocess.Popen(command, start_new_session=True) for _ in range(number)]
     try:
