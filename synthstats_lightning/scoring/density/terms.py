@@ -131,6 +131,8 @@ class Term:
         allowed = None
         for index in self.checks:
             constraint = self.distribution.constraints[index]
+            if constraint.implied_by(*_extremes(parameters[index])):
+                continue  # as nearly always, and cheaper than what follows
             holds = constraint.holds(parameters[index])
             parameters[index] = torch.where(holds, parameters[index], constraint.fill)
             holds = over_core(holds, self.ranks[index])
@@ -250,7 +252,17 @@ def _check_tested(distribution: Distribution, index: int, constant: Tensor) -> N
 
 def _unclamped(value: Tensor, coordinate: Tensor) -> Tensor:
     """Values, infinite where they are more than a double holds."""
+    if _extremes(coordinate)[1] <= transforms.MAX_EXPONENT:
+        return value
     return torch.where(coordinate > transforms.MAX_EXPONENT, torch.inf, value)
+
+
+def _extremes(values: Tensor) -> tuple[float, float]:
+    """The smallest and the largest value; NaN if there is one, or no value."""
+    if not values.numel():
+        return math.nan, math.nan
+    low, high = torch.aminmax(values.detach())
+    return float(low), float(high)
 
 
 def _as_float(value: Tensor | None) -> Tensor:
