@@ -125,4 +125,4 @@ def test_what_the_scoring_callback_saved_before_loads():
         del state["ranks"][0][name]
     scoring = ProgramScoring()
     scoring.load_state_dict(state)
-    assert scoring.replay.state() == (0, 0)
+    assert scoring.replay.state() == (0, 0, 0)
