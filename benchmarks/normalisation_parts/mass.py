@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 DECADES = np.r_[-(10.0 ** np.arange(300.0, -301.0, -3.0)), 0.0, 10.0 ** np.arange(-300.0, 301.0, 3.0)]
 STEPS = 10.0 ** np.arange(-6.0, 9.0, 0.5)
 HALVINGS = 60
+FIRST_HALVINGS = 4
+"""Halvings of every panel that holds mass."""
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-8
 """Change of all panels together, relative to the total, at which halving ends."""
@@ -85,7 +87,8 @@ def total_of(family: Family, point: Point, role: str, rounding: float | None = N
         density = _density(model, np.zeros(1), rounding)
         if rounding is not None:
             return _counts(density, generator, rounding)
-        return _numbers(density, family, generator)
+        places = [float(each) for each in node["inputs"] if isinstance(each, float | int)]
+        return _numbers(density, family, generator, places)
     except ProgramFailure as failure:
         return Total(-math.inf, "refused", str(failure))
     except RuntimeError as error:
@@ -103,7 +106,7 @@ def _density(model: Any, response: NDArray[Any], rounding: float | None = None) 
     return build_density(graph_of(model, response, X), X, response, rounding)
 
 
-def _numbers(density: Density, family: Family, generator: torch.Generator) -> Total:
+def _numbers(density: Density, family: Family, generator: torch.Generator, places: list[float]) -> Total:
     def log_density(y: Vector) -> Vector:
         values = torch.from_numpy(y)[:, None]
         found: Vector = density.response_log_prob(torch.zeros(len(y), 0), values)[:, 0].numpy()
@@ -116,7 +119,7 @@ def _numbers(density: Density, family: Family, generator: torch.Generator) -> To
         values, counts = np.unique(draws, return_counts=True)
         atoms = float(np.exp(log_density(values[counts > 1])).sum()) if (counts > 1).any() else 0.0
         draws = draws[np.isin(draws, values[counts == 1])]
-    found = line_mass(log_density, draws)
+    found = line_mass(log_density, draws, places)
     if found.outcome == "unresolved":
         return found
     return found._replace(log_mass=float(np.logaddexp(found.log_mass, math.log(atoms) if atoms else -np.inf)))
@@ -138,14 +141,15 @@ def _latent(density: Density, generator: torch.Generator) -> Total:
     return Total(vector_mass(theta.numpy(), claimed, density), "draws")
 
 
-def line_mass(log_density: Callable[[Vector], Vector], draws: Vector) -> Total:
+def line_mass(log_density: Callable[[Vector], Vector], draws: Vector, places: Sequence[float] = ()) -> Total:
     """The mass of a density on the line, by halving panels of every decade and around exact draws.
 
     Args:
         log_density: Elementwise.
         draws: Exact draws, which say where it is narrow.
+        places: Where it may jump. A jump next to the end of a panel is seen by no node of it.
     """
-    edges = [DECADES]
+    edges = [DECADES, np.array(places, dtype=np.float64)]
     cut = np.zeros(2)
     if len(draws):
         low, centre, high = np.quantile(draws, (0.25, 0.5, 0.75))
@@ -174,7 +178,7 @@ def _panels(log_density: Callable[[Vector], Vector], low: Vector, high: Vector) 
         return _log_sum(values)
 
     whole, done = over(low, high), -math.inf
-    for _ in range(HALVINGS):
+    for halving in range(HALVINGS):
         middle = 0.5 * (low + high)
         left, right = over(low, middle), over(middle, high)
         both = np.logaddexp(left, right)
@@ -182,9 +186,10 @@ def _panels(log_density: Callable[[Vector], Vector], low: Vector, high: Vector) 
         if total == -math.inf:
             return total, True
         change = np.abs(np.exp(both - total) - np.exp(whole - total))
-        unsettled = change > TOLERANCE
+        # a jump may lie so that a panel and its halves agree by chance
+        unsettled = (change > TOLERANCE) | ((halving < FIRST_HALVINGS) & (both - total > math.log(TOLERANCE)))
         done = float(np.logaddexp(done, _log_sum(both[~unsettled])))
-        if change[unsettled].sum() < NEGLIGIBLE:
+        if halving >= FIRST_HALVINGS and change[unsettled].sum() < NEGLIGIBLE:
             return float(np.logaddexp(done, _log_sum(both[unsettled]))), True
         low = np.r_[low[unsettled], middle[unsettled]]
         high = np.r_[middle[unsettled], high[unsettled]]
