@@ -2,7 +2,8 @@
 
 The programs lie in `real_programs/`, in the three accepted forms and from 2 to more than 40 parameters:
 hierarchies, generalised linear models, mixtures, zero inflation, change points, time series, Gaussian
-processes, splines, growth curves, ordinal responses. Each file's first line names its data set and response;
+processes, splines, growth curves, ordinal responses. Each file's first line names its data set and response,
+and the spacing of its values where a program needs it;
 `real_programs/data/make.py` wrote the simulated data sets. A program that gets no score is explained if its
 failure is `unsupported` with a message of one line.
 
@@ -41,7 +42,7 @@ FOLDER = Path(__file__).parent / "real_programs"
 PROGRAMS = {
     path.stem: path for kind in ("notebooks", "textbook") for path in sorted((FOLDER / kind).glob("*.py"))
 }
-HEADER = re.compile(r'"""Data: (\w+)\. Response: (\w+)\."""')
+HEADER = re.compile(r'"""Data: (\w+)\. Response: (\w+)(?:, recorded to ([\d.]+))?\."""')
 WANTED = 38
 """Programs that must score."""
 
@@ -61,11 +62,12 @@ class Result(NamedTuple):
         return score.scored or bool(reason)
 
 
-def read_task(data: str, response: str) -> Task:
+def read_task(data: str, response: str, rounding: str | None) -> Task:
     """A task from a CSV beside the programs: columns of whole numbers are integers."""
     table = np.genfromtxt(FOLDER / "data" / f"{data}.csv", delimiter=",", names=True, dtype=None)
     columns = {name: table[name] for name in table.dtype.names}
-    return Task(data, f"The {data} data.", columns, response)
+    recorded = None if rounding is None else float(rounding)
+    return Task(data, f"The {data} data.", columns, response, rounding=recorded)
 
 
 def read_program(path: Path) -> tuple[str, Task]:
@@ -83,7 +85,7 @@ def run(sandbox: Sandbox, path: Path) -> Result:
     start = time.perf_counter()
     try:
         graph = parse_graph(sandbox.build(source, task.schema, task.covariates), task.schema)
-        score = score_graph(graph, task.covariates, task.data[task.response])
+        score = score_graph(graph, task.covariates, task.data[task.response], rounding=task.rounding)
     except ProgramFailure as failure:
         score = Score.failed(failure.category, failure.message)
     return Result(path.stem, score, time.perf_counter() - start)

@@ -36,6 +36,8 @@ class FailureCategory(StrEnum):
     """The scorer reached its time or memory limit, or no estimator passed its own acceptance check."""
     NON_FINITE = "non_finite"
     """The score is NaN or infinite."""
+    UNBOUNDED = "unbounded"
+    """The evidence is infinite: a noise scale can vanish on tied or exactly fitted rows."""
     IMPROPER = "improper"
     """More than probability allows: the evidence of a discrete or rounded response is above 0, one of any
     response above the best likelihood, or a density claims more mass than 1."""

@@ -19,6 +19,7 @@ from synthstats_lightning.programs.rendering.render import summarise
 from synthstats_lightning.scoring.density.target import GradientNeeded, RowSubset, Target, has_funnels
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.estimators.optimise import FEW_DIMENSIONS
+from synthstats_lightning.scoring.estimators.unbounded import check_bounded
 from synthstats_lightning.scoring.honesty import (
     check_evidence,
     check_masses,
@@ -105,6 +106,9 @@ def score_graph(
 
         def use(density: Density, check: Check | None) -> Score:
             check_prior(density, torch.Generator().manual_seed(seed))
+            exact = rounding is None or check is not None
+            if exact and canonical.dtypes[canonical.response] != "int64":
+                check_bounded(RowSubset(density, len(response) - held_out), density, response)
             return score_target(
                 integrate(density),
                 seed,

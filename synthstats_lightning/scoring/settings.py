@@ -21,8 +21,9 @@ class EngineSettings:
     Attributes:
         prior_draws: Draws from the prior among which starts are chosen, in particles.
         starts: Starting points of the search for modes, in points.
-        search_growth: Starts of the second search over those of the first, and the square of how many times
-            more prior draws; it is made where importance sampling fails, often for modes that were missed.
+        search_growth: Most starts of a search over those of the first, and the square of how many times
+            more prior draws. They grow where modes seem to be missing, and where importance sampling fails,
+            often for modes that were missed.
         newton_iterations: Limit of the search for modes, in iterations (each is two batched density calls).
         newton_tolerance: A start has converged when its predicted gain falls below this, in nats.
         degrees_of_freedom: Degrees of freedom of the Student-t components of the proposal, a whole number.
@@ -40,9 +41,16 @@ class EngineSettings:
         smc_moves: HMC trajectories of each particle at each temperature.
         smc_leapfrog: Leapfrog steps of each trajectory.
         smc_max_temperatures: Limit of temperatures of one annealing run.
-        smc_attempts: Annealing runs before giving up; each adds its islands to those of the ones before.
-        smc_growth: Moves and particles of the second annealing runs over those of the first, which disagree.
-        max_evidence_se: Largest accepted standard error of the log evidence, in nats.
+        smc_attempts: Most annealing runs of one effort; each adds its islands to those of the ones before.
+        smc_growth: Work of each effort of annealing over that of the one before it.
+        smc_work: Most evaluations of particles times rows and parameters that the third effort may be
+            foreseen to take; the second is made whatever it takes.
+        max_evidence_se: Largest standard error over islands of the log evidence that is accepted, in nats.
+        max_drift: Largest difference between the evidences of two efforts that is accepted whatever their
+            standard errors, in nats.
+        max_fold_se: Largest accepted standard error of an exact leave-one-out refit by annealing, in nats.
+        max_annealed_se: Largest accepted Monte-Carlo standard error of the elpd of annealed particles, refits
+            included, in nats.
         refit_pareto_k: Rows of larger Pareto k, or one above `min(1 - 1/log10 S, 0.7)`, are refitted exactly:
             between 0.6 and 0.7 a row of much leverage may be half a nat off, and from 0.55 on many rows are a
             little, all in one direction.
@@ -82,8 +90,12 @@ class EngineSettings:
     smc_leapfrog: int = 8
     smc_max_temperatures: int = 40
     smc_attempts: int = 4
-    smc_growth: int = 2
-    max_evidence_se: float = 0.25
+    smc_growth: int = 4
+    smc_work: int = 400_000_000
+    max_evidence_se: float = 0.1
+    max_drift: float = 0.15
+    max_fold_se: float = 0.25
+    max_annealed_se: float = 0.3
     refit_pareto_k: float = 0.55
     refit_se: float = 0.02
     max_elpd_se: float = 0.08

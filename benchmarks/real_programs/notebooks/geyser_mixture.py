@@ -1,4 +1,4 @@
-"""Data: geyser. Response: waiting."""
+"""Data: geyser. Response: waiting, recorded to 1."""
 # ruff: noqa
 
 import numpy as np

@@ -10,12 +10,13 @@ import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import Standardisable, Target, evaluate, has_funnels
+from synthstats_lightning.scoring.estimators.effort import bridge_with_check
 from synthstats_lightning.scoring.estimators.importance import acceptable, adapt, draw, refine, weigh
+from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_modes
 from synthstats_lightning.scoring.estimators.optimise import distinct
 from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
 from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, find_modes
-from synthstats_lightning.scoring.estimators.proposal import Proposal, first_proposal
-from synthstats_lightning.scoring.estimators.smc import bridge, pool
+from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     is_integrated,
@@ -89,7 +90,9 @@ def climb(
 ) -> Posterior:
     """Climbs the ladder until an estimator passes its own check.
 
-    A model with funnels is standardised first, near the mode of its non-centred form.
+    A model with funnels is standardised first, near the mode of its non-centred form. The search for modes is
+    repeated with twice the starts for as long as it seems to miss some; importance sampling certifies no
+    posterior whose modes are not known, and annealing then starts from the prior.
 
     Args:
         target: The model with its data.
@@ -105,12 +108,22 @@ def climb(
         return Posterior(without_parameters(target), None, target)
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
-    for effort in (1, settings.search_growth):
+    effort = 1
+    while True:
         prior_draws = math.isqrt(effort) * settings.prior_draws
         searching = replace(settings, prior_draws=prior_draws, starts=effort * settings.starts)
         pilot = draw_pilot(target, searching, generator)
         optimum = find_modes(target, pilot, searching, generator, deadline)
-        proposal = first_proposal(optimum, pilot, settings)
+        modes = survey_modes(target, optimum, pilot)
+        last = effort >= settings.search_growth
+        if modes.unseen > MOST_UNSEEN:
+            if last:
+                # a proposal of the modes that were found would favour them
+                particles = bridge_with_check(target, PRIOR, settings, generator, deadline)
+                return Posterior(particles, Search(pilot, PRIOR), target)
+            effort *= 2
+            continue
+        proposal = first_proposal(modes.optimum, pilot, settings)
         proposal = adapt(target, proposal, settings, generator, deadline)
         for _ in range(settings.importance_attempts):
             deadline.check("importance sampling")
@@ -123,7 +136,11 @@ def climb(
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
             proposal = refine(proposal, draws, enrich=True)
-    particles = bridge_with_check(target, proposal, settings, generator, deadline)
+        if last:
+            break
+        effort = settings.search_growth
+    start = proposal.widened(BRIDGE_PRIOR_FRACTION, BRIDGE_COMPONENTS)
+    particles = bridge_with_check(target, start, settings, generator, deadline)
     return Posterior(particles, Search(pilot, proposal), target)
 
 
@@ -146,44 +163,6 @@ def standardise_at_mode(
     optimum = find_modes(apart, pilot, settings, generator, deadline)
     kept = distinct(optimum)
     return apart.standardised(optimum.theta[kept[0]]) if kept else apart
-
-
-def bridge_with_check(
-    target: Target,
-    proposal: Proposal,
-    settings: EngineSettings,
-    generator: torch.Generator,
-    deadline: Deadline,
-) -> Particles:
-    """Bridging SMC, with more islands until they agree on the evidence, then again with larger ones.
-
-    The first round ends early where the islands to come would not bring the standard error down enough.
-
-    Raises:
-        ProgramFailure: `SCORER_LIMIT` if they still disagree after twice `smc_attempts`; see also
-            `smc.anneal`.
-    """
-    start = proposal.widened(BRIDGE_PRIOR_FRACTION, BRIDGE_COMPONENTS)
-    for effort in (1, settings.smc_growth):
-        larger = replace(
-            settings,
-            smc_moves=effort * settings.smc_moves,
-            island_particles=effort * settings.island_particles,
-        )
-        runs: list[Particles] = []
-        for attempt in range(1, settings.smc_attempts + 1):
-            runs.append(bridge(target, start, larger, generator, deadline))
-            particles = pool(runs, larger.island_particles)
-            if particles.log_evidence_se <= settings.max_evidence_se:
-                return particles
-            foreseen = particles.log_evidence_se * math.sqrt(attempt / settings.smc_attempts)
-            if effort == 1 and foreseen > settings.max_evidence_se:
-                break
-    raise ProgramFailure(
-        FailureCategory.SCORER_LIMIT,
-        "bridging SMC: islands disagree, standard error of the evidence"
-        f" {particles.log_evidence_se:.3g} nats (at most {settings.max_evidence_se:g})",
-    )
 
 
 def without_parameters(target: Target) -> Particles:

@@ -39,6 +39,8 @@ DUPLICATE_DISTANCE = 0.5
 """Converged points closer than this many posterior standard deviations are one mode."""
 JOIN_DISTANCE = 3.0
 """Starts this close to a converged point, in standard deviations, are taken to climb the same mode."""
+FLAT = 1e-6
+"""Negative curvature up to this, relative to the largest, is rounding in a flat direction."""
 HOPELESS = 25.0
 """Starts this many nats below the best converged one, predicted gain included, are given up."""
 _DAMPING = np.array(DAMPING)[:, None]
@@ -54,12 +56,15 @@ class Optimum(NamedTuple):
         precision: Negative Hessian there, symmetric, not necessarily positive `[groups, dim, dim]`; at the
             edge of a support plus the outer product of the gradient.
         converged: Whether the predicted gain fell below the tolerance, or no step ascends `[groups]`.
+        joined: The converged start whose mode a start was given up for climbing; -1 for all others
+            `[groups]`.
     """
 
     theta: Float[Tensor, "groups dim"]
     value: Float[Tensor, " groups"]
     precision: Float[Tensor, "groups dim dim"]
     converged: Bool[Tensor, " groups"]
+    joined: Int[Tensor, " groups"]
 
 
 class Derivatives(NamedTuple):
@@ -240,6 +245,7 @@ def maximise(
         np.full(groups, -np.inf),
         np.repeat(np.eye(dimension)[None], groups, 0),
         np.zeros(groups, dtype=bool),
+        np.full(groups, -1),
     )
     active = np.arange(groups)
     for _ in range(settings.newton_iterations):
@@ -248,10 +254,13 @@ def maximise(
         steps, gain = candidate_steps(gradient, precision)
         finite = np.isfinite(value)
         arrived = (gain < settings.newton_tolerance) & finite
-        _note(end, active, _Record(here, value, precision, arrived))
+        _note(end, active, here, value, precision, arrived)
         keep = finite & ~arrived
-        if prune and end.converged.any():
-            keep &= ~_useless(end, here, value, gain)
+        known = end.converged & convex(end.precision) if prune else end.converged
+        if prune and known.any():
+            useless, joined = _useless(end, known, here, value, gain)
+            end.joined[active] = np.where(keep, joined, -1)
+            keep &= ~useless
         if not keep.all():
             active, here, value = active[keep], here[keep], value[keep]
             gradient, precision, steps = gradient[keep], precision[keep], steps[keep]
@@ -284,26 +293,43 @@ class _Record(NamedTuple):
     value: Float[Array, " groups"]
     precision: Float[Array, "groups dim dim"]
     converged: Bool[Array, " groups"]
+    joined: Int[Array, " groups"]
 
 
-def _note(end: _Record, active: Int[Array, " active"], now: _Record) -> None:
+def _note(
+    end: _Record,
+    active: Int[Array, " active"],
+    theta: Float[Array, "active dim"],
+    value: Float[Array, " active"],
+    precision: Float[Array, "active dim dim"],
+    converged: Bool[Array, " active"],
+) -> None:
     """Writes where active groups are into the record of all."""
-    for whole, part in zip(end, now, strict=True):
-        whole[active] = part
+    end.theta[active], end.value[active] = theta, value
+    end.precision[active], end.converged[active] = precision, converged
+
+
+def convex(precision: Float[Array, "groups dim dim"]) -> Bool[Array, " groups"]:
+    """Whether points are modes and no saddles, at which a start that lies on a symmetry's axis may arrive."""
+    curvature = np.linalg.eigvalsh(precision)
+    upward: Array = curvature[:, 0] > -FLAT * np.abs(curvature).max(1)
+    return upward
 
 
 def _useless(
     end: _Record,
+    known: Bool[Array, " groups"],
     here: Float[Array, "active dim"],
     value: Float[Array, " active"],
     gain: Float[Array, " active"],
-) -> Bool[Array, " active"]:
-    """Active starts that are about to join a converged one, or that cannot come near it."""
-    offset = here[:, None, :] - end.theta[end.converged]
-    distance = ((offset[:, :, None, :] @ end.precision[end.converged])[:, :, 0] * offset).sum(-1)
-    joins = (np.abs(distance) < JOIN_DISTANCE**2).any(1)
-    useless: Array = joins | (value + 2.0 * gain < end.value[end.converged].max() - HOPELESS)
-    return useless
+) -> tuple[Bool[Array, " active"], Int[Array, " active"]]:
+    """Active starts that are about to join a converged one, which one, and those that cannot come near it."""
+    offset = here[:, None, :] - end.theta[known]
+    distance = ((offset[:, :, None, :] @ end.precision[known])[:, :, 0] * offset).sum(-1)
+    joins = np.abs(distance) < JOIN_DISTANCE**2
+    joined = np.where(joins.any(1), np.flatnonzero(known)[joins.argmax(1)], -1)
+    hopeless = value + 2.0 * gain < end.value[known].max() - HOPELESS
+    return (joined >= 0) | hopeless, joined
 
 
 def distinct(optimum: Optimum) -> list[int]:

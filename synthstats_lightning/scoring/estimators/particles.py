@@ -7,11 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 BISECTIONS = 40
 """Halvings of the interval in which a temperature is sought."""
+
+
+class Annealing(NamedTuple):
+    """Where annealed particles come from.
+
+    Attributes:
+        ancestor: Which particle of its island each one was before the last resampling
+            `[islands, particles]`.
+        evaluations: Evaluations of the target with gradient that it took, in particles.
+    """
+
+    ancestor: Int[Tensor, "islands particles"]
+    evaluations: int
 
 
 class Particles(NamedTuple):
@@ -28,6 +41,7 @@ class Particles(NamedTuple):
         log_evidence_se: Its Monte-Carlo standard error, in nats.
         pareto_k: Shape of the generalised Pareto tail of the importance weights; 0 for annealing.
         estimator: `"importance"` or `"smc"`.
+        annealing: Islands and ancestors of annealed particles, one island after the other; `None` for others.
     """
 
     theta: Float[Tensor, "particles dim"]
@@ -39,11 +53,38 @@ class Particles(NamedTuple):
     log_evidence_se: float
     pareto_k: float
     estimator: str
+    annealing: Annealing | None = None
 
     @property
     def effective_sample_size(self) -> float:
-        """Kish's effective sample size of the weights, in particles."""
-        return kish(self.log_weight)
+        """Kish's effective sample size of the weights, in particles; of copies all but one are left out."""
+        size = kish(self.log_weight)
+        return size if self.annealing is None else size * self.distinct / len(self.log_weight)
+
+    @property
+    def distinct(self) -> int:
+        """Particles of different ancestors before the last resampling; all of them if there was none."""
+        if self.annealing is None:
+            return len(self.log_weight)
+        ordered = self.annealing.ancestor.sort(1).values
+        return int((ordered.diff(dim=1) != 0).sum()) + len(ordered)
+
+
+def influence_se(particles: Particles, influence: Float[Tensor, " particles"]) -> float:
+    """Monte-Carlo standard error of an estimate, from what each particle adds to it (delta method).
+
+    Annealed particles count by islands, which are independent, and no better than as single draws.
+
+    Args:
+        particles: The draws.
+        influence: What each adds; the sum is about 0.
+    """
+    single = float(influence.square().sum())
+    if particles.annealing is None:
+        return math.sqrt(single)
+    islands = len(particles.annealing.ancestor)
+    together = float(influence.reshape(islands, -1).sum(1).square().sum()) * islands / max(islands - 1, 1)
+    return math.sqrt(max(single * len(particles.log_weight) / particles.distinct, together))
 
 
 def effective_sample_size(log_weight: Float[Tensor, "*batch particles"]) -> Float[Tensor, "*batch"]:

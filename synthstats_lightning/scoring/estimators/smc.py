@@ -2,9 +2,9 @@
 
 One annealing routine serves several purposes, because each is a path `base + beta * increment` of log
 densities with beta from 0 to 1: from a proposal to the posterior (evidence), and from the posterior to that
-without one observation (exact leave-one-out). Islands never exchange particles, so the spread of their
-normalising constants is an honest standard error (independent replicates; Del Moral, Doucet and Jasra 2006
-for the sampler).
+without one observation (exact leave-one-out). Islands never exchange particles: they are independent
+replicates (Del Moral, Doucet and Jasra 2006 for the sampler). What their moves have in common their spread
+does not show; see `effort`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from synthstats_lightning.scoring.density.target import (
     finite_or_minus_infinity,
     value_and_gradient,
 )
-from synthstats_lightning.scoring.estimators.particles import Particles, next_temperature, systematic_resample
+from synthstats_lightning.scoring.estimators.particles import (
+    Annealing,
+    Particles,
+    next_temperature,
+    systematic_resample,
+)
 from synthstats_lightning.scoring.estimators.proposal import Proposal
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -45,12 +50,17 @@ class Annealed(NamedTuple):
         log_ratio: Log of the ratio of normalising constants, last over first, of each island `[islands]`.
         temperatures: Steps from 0 to 1 that the slowest island took.
         acceptance: Mean acceptance rate of the last moves.
+        ancestor: Which particle of its island each one was before the last resampling
+            `[islands, particles]`.
+        evaluations: Evaluations of the path with gradient, in particles.
     """
 
     theta: Float[Tensor, "islands particles dim"]
     log_ratio: Float[Tensor, " islands"]
     temperatures: int
     acceptance: float
+    ancestor: Int[Tensor, "islands particles"]
+    evaluations: int
 
 
 def hmc_move(
@@ -142,6 +152,8 @@ def anneal(
     beta = torch.zeros(islands, dtype=theta.dtype)
     log_ratio = torch.zeros(islands, dtype=theta.dtype)
     active = torch.arange(islands)
+    ancestor = torch.arange(particles).repeat(islands, 1)
+    evaluations = 0
     step_size, acceptance = 1.2 * dimension**-0.25, 1.0
     temperature = 0
     while len(active) > 0 and temperature < settings.smc_max_temperatures:
@@ -161,6 +173,7 @@ def anneal(
         log_ratio[active] += log_weight.logsumexp(-1) - math.log(particles)
         beta[active] = reached
         index = systematic_resample(log_weight, particles, generator)
+        ancestor[active] = index
         moved = theta[active].gather(1, index[..., None].expand(-1, -1, dimension))
         moves, accepted = 0, 0.0
         # rejected trajectories are repeated, up to a limit, so that every temperature mixes about alike
@@ -175,6 +188,7 @@ def anneal(
             )
             step_size = min(step_size * math.exp(1.5 * (acceptance - TARGET_ACCEPTANCE)), 2.0)
             moves, accepted = moves + 1, accepted + acceptance
+            evaluations += moved.shape[0] * particles * (settings.smc_leapfrog + 1)
         theta[active] = moved
         active = active[beta[active] < 1.0]
     if len(active) > 0:
@@ -186,7 +200,7 @@ def anneal(
         raise ProgramFailure(
             FailureCategory.NON_FINITE, "annealing found no parameters of positive likelihood"
         )
-    return Annealed(theta, log_ratio, temperature, acceptance)
+    return Annealed(theta, log_ratio, temperature, acceptance, ancestor, evaluations)
 
 
 def bridge(
@@ -238,20 +252,22 @@ def bridge(
         log_evidence_se=standard_error,
         pareto_k=0.0,
         estimator="smc",
+        annealing=Annealing(result.ancestor, result.evaluations),
     )
 
 
-def pool(runs: Sequence[Particles], island_particles: int) -> Particles:
+def pool(runs: Sequence[Particles]) -> Particles:
     """Several bridging runs as one with all their islands.
 
     Args:
-        runs: Results of `bridge`.
-        island_particles: Particles of each island.
+        runs: Results of `bridge` with islands of one size.
     """
+    made = [run.annealing for run in runs if run.annealing is not None]
     if len(runs) == 1:
         return runs[0]
+    ancestor = torch.cat([each.ancestor for each in made])
     log_weight = torch.cat([run.log_weight for run in runs])
-    evidence, standard_error = island_mean(log_weight[::island_particles])
+    evidence, standard_error = island_mean(log_weight[:: ancestor.shape[1]])
     return runs[0]._replace(
         theta=torch.cat([run.theta for run in runs]),
         log_weight=log_weight,
@@ -259,6 +275,7 @@ def pool(runs: Sequence[Particles], island_particles: int) -> Particles:
         log_likelihood=torch.cat([run.log_likelihood for run in runs]),
         log_evidence=evidence,
         log_evidence_se=standard_error,
+        annealing=Annealing(ancestor, sum(each.evaluations for each in made)),
     )
 
 

@@ -31,6 +31,7 @@ from synthstats_lightning.scoring.estimators.optimise import Optimum, distinct, 
 from synthstats_lightning.scoring.estimators.particles import (
     Particles,
     kish,
+    log_mean_exp,
     systematic_resample,
 )
 from synthstats_lightning.scoring.estimators.pilot import Pilot
@@ -78,11 +79,14 @@ class Folds(NamedTuple):
         density: Log density of each row given the others `[folds]`.
         influence: What each draw of the full posterior adds to it, about `[draws, folds]`.
         variance: Its Monte-Carlo variance due to the refit's own draws `[folds]`, in nats squared.
+        bias: About how far annealing fell short of the fold's posterior, which errs in one direction for all
+            rows `[folds]`.
     """
 
     density: Float[Tensor, " folds"]
     influence: Float[Tensor, "draws folds"]
     variance: Float[Tensor, " folds"]
+    bias: Float[Tensor, " folds"]
 
 
 def exact_loo(
@@ -104,7 +108,7 @@ def exact_loo(
         found = importance_folds(target, search, rows[far], settings, generator, deadline)
         samples = [found.pop(0) if sample is None else sample for sample in samples]
     density = torch.full((len(rows),), torch.nan, dtype=torch.float64)
-    variance = torch.zeros_like(density)
+    variance, bias = torch.zeros_like(density), torch.zeros_like(density)
     influence = torch.zeros(len(particles.theta), len(rows), dtype=torch.float64)
     own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
     excluding = excluding_rows(target, search.pilot)[rows]
@@ -116,8 +120,8 @@ def exact_loo(
     for some, start in ((failed & excluding, search.proposal), (failed & ~excluding, None)):
         if bool(some.any()):
             refits = annealed_folds(target, particles, rows[some], start, settings, generator, deadline)
-            density[some], influence[:, some], variance[some] = refits
-    return Folds(density, influence, variance)
+            density[some], influence[:, some], variance[some], bias[some] = refits
+    return Folds(density, influence, variance, bias)
 
 
 def importance_folds(
@@ -268,6 +272,8 @@ def annealed_folds(
     Where the posterior is the start, the particles are bridged with its own: the ratio of normalising
     constants that annealing itself gives averages 1 / p(y_i), whose tail the particles miss wherever a refit
     is needed. From a proposal that ratio is the one of the proposal's to the evidence of the other rows.
+    Moves that do not mix leave all islands near the posterior alike: the mean of p(y_i) over the particles is
+    then larger than the bridged density, with which it agrees where they are the fold's.
 
     Args:
         target: The model, in the coordinates of the particles.
@@ -280,7 +286,7 @@ def annealed_folds(
         deadline: Checked between moves.
 
     Returns:
-        Densities, influences and variances.
+        Densities, influences, variances and biases.
 
     Raises:
         ProgramFailure: `SCORER_LIMIT` if the islands of a fold still disagree after `smc_attempts`.
@@ -288,6 +294,7 @@ def annealed_folds(
     own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
     density = torch.full((len(rows),), torch.nan, dtype=particles.theta.dtype)
     variance, influence = torch.full_like(density, torch.nan), torch.zeros_like(own)
+    bias = torch.zeros_like(density)
     ratios: list[list[Tensor]] = [[] for _ in rows]
     at_folds: list[list[Tensor]] = [[] for _ in rows]
     todo = list(range(len(rows)))
@@ -304,21 +311,22 @@ def annealed_folds(
                 draws = torch.cat(at_folds[index])
                 pooled = _bridged(particles, own[:, index], draws.flatten())
                 density[index], influence[:, index] = pooled.log_ratio, pooled.influence
+                bias[index] = log_mean_exp(draws.flatten()) - pooled.log_ratio
                 each = [_bridged(particles, own[:, index], island).log_ratio for island in draws]
                 standard_error = island_mean(torch.tensor(each))[1]
             else:
                 log_mean, standard_error = island_mean(torch.cat(ratios[index]))
                 density[index] = particles.log_evidence - log_mean
             variance[index] = standard_error**2
-        limit = settings.max_evidence_se**2
+        limit = settings.max_fold_se**2
         todo = [index for index in todo if not float(variance[index]) <= limit]
         if not todo:
-            return Folds(density, influence, variance)
+            return Folds(density, influence, variance, bias)
         worst = math.sqrt(max(float(variance[index]) for index in todo))
     raise ProgramFailure(
         FailureCategory.SCORER_LIMIT,
         f"exact leave-one-out by annealing: islands disagree, standard error {worst:.3g} nats"
-        f" (at most {settings.max_evidence_se:g})",
+        f" (at most {settings.max_fold_se:g})",
     )
 
 

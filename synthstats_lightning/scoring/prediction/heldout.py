@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -17,7 +16,12 @@ from synthstats_lightning.scoring.density.target import (
 )
 from synthstats_lightning.scoring.estimators.importance import acceptable
 from synthstats_lightning.scoring.estimators.ladder import Search, estimate_posterior
-from synthstats_lightning.scoring.estimators.particles import Particles, log_mean_exp, log_mean_se
+from synthstats_lightning.scoring.estimators.particles import (
+    Particles,
+    influence_se,
+    log_mean_exp,
+    log_mean_se,
+)
 from synthstats_lightning.scoring.estimators.psis import pareto_shape
 from synthstats_lightning.scoring.prediction.given_rows import GivenRows
 from synthstats_lightning.scoring.prediction.nearby_folds import nearby_posterior
@@ -84,7 +88,7 @@ def held_out_density(
     given[rows] = False
     reweighted = without_rows(target, particles, rows, settings)
     if reweighted is not None:
-        density, mcse = mean_densities(reweighted.log_weight, particles.log_likelihood[:, rows])
+        density, mcse = mean_densities(reweighted, particles.log_likelihood[:, rows])
         return HeldOut(density, mcse, reweighted)
     near = nearby_posterior(
         target, particles, search, given, settings.fold_draws, settings, generator, deadline
@@ -96,7 +100,7 @@ def held_out_density(
         whole, found = near
     with torch.no_grad():
         own = conditional_densities(whole, found.theta, given)[:, rows]
-    return HeldOut(*mean_densities(found.log_weight, own), found)
+    return HeldOut(*mean_densities(found, own), found)
 
 
 def without_rows(
@@ -130,18 +134,18 @@ def without_rows(
 
 
 def mean_densities(
-    log_weight: Float[Tensor, " particles"], own: Float[Tensor, "particles rows"]
+    particles: Particles, own: Float[Tensor, "particles rows"]
 ) -> tuple[Float[Tensor, " rows"], float]:
     """Log density of each row over a posterior, and the Monte-Carlo standard error of their sum, in nats.
 
     Args:
-        log_weight: Log weights of the posterior's particles, unnormalised.
+        particles: The posterior's particles.
         own: Log density of each row at each particle.
     """
-    log_weight = log_weight.log_softmax(0)[:, None]
+    log_weight = particles.log_weight.log_softmax(0)[:, None]
     density = (log_weight + own).logsumexp(0)
     influence = (log_weight.exp() * torch.expm1(own - density)).nan_to_num(nan=0.0)
-    return density, math.sqrt(float(influence.sum(1).square().sum()))
+    return density, influence_se(particles, influence.sum(1))
 
 
 def conditional_densities(

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import (
     Pointwise,
     Target,
@@ -24,6 +25,7 @@ from synthstats_lightning.scoring.estimators.particles import (
 )
 from synthstats_lightning.scoring.estimators.psis import Loo, good_pareto_k, importance_loo, psis_loo
 from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_rows
+from synthstats_lightning.scoring.prediction.island_errors import island_errors
 from synthstats_lightning.scoring.prediction.nearby_folds import within_reach
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -43,11 +45,13 @@ class LooResult(NamedTuple):
         loo: Pointwise densities, refits included, and Pareto k and draws' influence before them.
         refitted: Number of observations that were refitted.
         mcse: Monte-Carlo standard error of the sum over observations, in nats.
+        refit_se: The part of it that comes from the refits' own draws.
     """
 
     loo: Loo
     refitted: int
     mcse: float
+    refit_se: float = 0.0
 
 
 def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "particles rows"]:
@@ -89,6 +93,8 @@ def leave_one_out(
     Raises:
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
+    if particles.annealing is not None:
+        return _annealed(target, particles, search, settings, generator, deadline, first_row)
     loo = _by_reweighting(target, particles, first_row)
     # rows that will be refitted need no more draws here
     kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
@@ -110,7 +116,49 @@ def leave_one_out(
 
 def _largest_k(particles: Particles, settings: EngineSettings) -> float:
     """Rows of larger Pareto k are refitted."""
-    return min(good_pareto_k(len(particles.theta)), settings.refit_pareto_k)
+    return min(good_pareto_k(particles.distinct), settings.refit_pareto_k)
+
+
+def _annealed(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    first_row: int,
+) -> LooResult:
+    """Leave-one-out from annealed particles, by what islands say of it instead of by single draws.
+
+    Refits are made twice, with more moves the second time: their error is no smaller than what that changes.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT` where its error stays too large with refits; see also `exact_loo`.
+    """
+    loo = _by_reweighting(target, particles, first_row)
+    rows = pointwise(target, particles.theta, particles.log_likelihood)
+    spread = island_errors(particles, rows.own[:, first_row:], loo)
+    usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
+    usable &= ~excluding_rows(target, search.pilot)[first_row:]
+    if spread.total(usable) > settings.max_elpd_se:
+        usable &= spread.row <= settings.refit_se
+    todo = torch.nonzero(~usable)[:, 0] + first_row
+    before: LooResult | None = None
+    for effort in (1, settings.smc_growth):
+        longer = replace(settings, smc_moves=effort * settings.smc_moves)
+        result = _with_refits(target, particles, search, loo, todo, longer, generator, deadline, first_row)
+        drift = 0.0 if before is None else result.loo.elpd - before.loo.elpd
+        mcse = math.hypot(max(result.mcse, math.hypot(spread.total(usable), result.refit_se)), drift)
+        if not mcse <= settings.max_annealed_se:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"leave-one-out from annealed particles: {result.refitted} rows refitted, standard error"
+                f" {mcse:.2g} nats (at most {settings.max_annealed_se:g}), drift with effort {drift:.2g}",
+            )
+        if before is not None or result.refitted == 0:
+            break
+        before = result
+    return result._replace(mcse=mcse)
 
 
 def growth(mcse: float, settings: EngineSettings) -> int:
@@ -166,20 +214,36 @@ def _refitted(
     usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
     if loo.mcse > settings.max_elpd_se:
         usable &= loo.influence.square().sum(0).sqrt() <= settings.refit_se
-    if particles.log_proposal is None:
-        usable &= ~excluding_rows(target, search.pilot)[first_row:]
     rows = torch.nonzero(~usable)[:, 0] + first_row
+    return _with_refits(target, particles, search, loo, rows, settings, generator, deadline, first_row)
+
+
+def _with_refits(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    loo: Loo,
+    rows: Int[Tensor, " refitted"],
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    first_row: int,
+) -> LooResult:
+    """Leave-one-out with exact refits of some rows."""
+    copies = len(particles.theta) / particles.distinct
     if len(rows) == 0:
-        return LooResult(loo, 0, loo.mcse)
-    pointwise, influence = loo.pointwise.clone(), loo.influence.clone()
-    variance = 0.0
+        return LooResult(loo, 0, math.sqrt(copies) * loo.mcse)
+    densities, influence = loo.pointwise.clone(), loo.influence.clone()
+    variance = bias = 0.0
     for chunk in torch.split(rows, FOLD_CHUNK):
         folds = exact_loo(target, particles, search, chunk, settings, generator, deadline)
-        pointwise[chunk - first_row] = folds.density
+        densities[chunk - first_row] = folds.density
         influence[:, chunk - first_row] = folds.influence
         variance += float(folds.variance.sum())
-    variance += float(influence.sum(1).square().sum())
-    return LooResult(loo._replace(pointwise=pointwise), len(rows), math.sqrt(variance))
+        bias += float(folds.bias.sum())
+    own = variance + bias**2
+    mcse = math.sqrt(own + copies * float(influence.sum(1).square().sum()))
+    return LooResult(loo._replace(pointwise=densities), len(rows), mcse, math.sqrt(own))
 
 
 def _by_reweighting(target: Target, particles: Particles, first_row: int) -> Loo:

@@ -83,7 +83,7 @@ def predict_rows(found: ObservedPosterior) -> Predicted:
     given = torch.arange(whole.num_observations) < found.posterior.target.num_observations
     with torch.no_grad():
         own = conditional_densities(whole, particles.theta, given)[:, ~given]
-    return Predicted(*mean_densities(particles.log_weight, own))
+    return Predicted(*mean_densities(particles, own))
 
 
 def _prior(target: Target, settings: EngineSettings, generator: torch.Generator) -> Posterior:

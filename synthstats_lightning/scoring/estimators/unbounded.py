@@ -1,0 +1,278 @@
+"""Whether a likelihood grows without bound, so fast that the evidence is infinite.
+
+Where a noise scale s vanishes, the density of a row that is fitted exactly grows like 1 / s. Parameters that
+keep k such rows fitted have a volume that shrinks like s^r, with r the rank of how these rows' locations
+move with the parameters, and the prior of s lets it vanish with a density s^(a-1). The evidence is infinite
+if k - r - a is not below 0: a component of a mixture with a scale of its own on three equal values, a line
+through data that lie on it. A sampler sees nothing of this, since it never gets there.
+
+No names of distributions or parameters are looked at. Each coordinate is moved far out both ways, from the
+likeliest of some prior draws; where replicates of a row then coincide, some scale has vanished, and where they do is
+the location of its spike. The locations' derivatives say which rows can be fitted exactly together, and the
+joint density is followed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.density.target import Target, evaluate
+from synthstats_lightning.scoring.estimators.symmetry import Block
+
+OUTWARD = 50.0
+"""How far a coordinate is moved: a scale that is its exponential is then 1e-22 of what it was, one that is
+the root of a precision 1e-11."""
+PRIOR_DRAWS = 64
+"""Draws from the prior, of which the best is the point that coordinates are moved from."""
+FEW = 64
+"""Up to so many dimensions every coordinate is moved."""
+SHORT = 8
+"""Beyond that, those of parameters of at most so many elements."""
+REPLICATES = 32
+"""Responses drawn at each point; a spike shows where two of one row coincide."""
+CHUNK = 4_000_000
+"""Most values drawn at once."""
+COINCIDENT = 1e-8
+"""Largest gap between two such replicates, relative to the response's spread."""
+APART = 1e5
+"""Where the joint density falls by more nats, a spike takes all rows along and must fit all of them."""
+NEARLY_FITTED = 0.01
+"""Then a first, linear step leaves residuals of at most this much of the response's spread."""
+STEP = 1e-4
+"""Step of the differences that give the locations' derivatives."""
+RANK = 1e-6
+"""Directions in which locations move less than this, relative to the fastest, count as none."""
+FITTED = 1e-6
+"""Rows are fitted together if what linear steps leave of their residuals is below this much of the spread."""
+MOST_PAIRS = 2000
+"""Pairs of rows through which a spike's location is laid."""
+NEWTON = 6
+"""Steps that bring the location onto the rows."""
+FOLLOWED = (14.0, 20.0)
+"""Between these distances the growth of the joint density is measured: residuals' rounding is below."""
+SLOWEST = 0.1
+"""Rows' density must grow at least so fast with the coordinate."""
+MARGIN = 0.25
+"""A rate of growth that is above minus this, in units of the scale's own, counts as not below 0."""
+
+
+class Replicated(Protocol):
+    """A model that draws responses: what `scoring.marginals.density.Density` is."""
+
+    @property
+    def parameters(self) -> Sequence[Block]:
+        """Its parameters and their coordinates."""
+        ...
+
+    def sample_response(
+        self,
+        theta: Float[Tensor, "particles dim"],
+        generator: torch.Generator,
+        given_response: bool | Bool[Tensor, " rows"] = True,
+    ) -> Float[Tensor, "particles rows"]:
+        """One replicated response for each particle."""
+        ...
+
+
+class _Spike(NamedTuple):
+    """A coordinate whose end makes a spike: which, and whether at +inf or -inf."""
+
+    coordinate: int
+    outward: float
+
+
+class _Search(NamedTuple):
+    """What is looked at.
+
+    Attributes:
+        model: Draws replicates.
+        target: The model of the rows that count.
+        theta: The best parameters known `[dim]`.
+        response: Values of the rows that count `[rows]`.
+        spread: The response's unit.
+        generator: Of replicates, apart from that of the scores.
+    """
+
+    model: Replicated
+    target: Target
+    theta: Float[Tensor, " dim"]
+    response: Float[Tensor, " rows"]
+    spread: float
+    generator: torch.Generator
+
+
+def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> None:
+    """Refuses a model whose evidence is infinite.
+
+    Args:
+        target: The model of the rows that count, the first ones.
+        model: The model of all rows, with replicates.
+        response: Values of all rows, which have densities.
+
+    Raises:
+        ProgramFailure: `UNBOUNDED`.
+    """
+    if target.dimension == 0 or target.num_observations == 0:
+        return
+    values = torch.as_tensor(np.asarray(response, dtype=np.float64)).flatten()[: target.num_observations]
+    size = float(values.max() - values.min()) or float(values.abs().max()) or 1.0
+    generator = torch.Generator().manual_seed(0)
+    theta = target.sample_prior(PRIOR_DRAWS, generator)
+    coordinates = _candidates(model, target.dimension)
+    with torch.no_grad():
+        joint = evaluate(target, theta).log_joint
+        best = theta[joint.argmax()]
+        if not coordinates or not bool(joint.isfinite().any()):
+            return
+        search = _Search(model, target, best, values, size, generator)
+        moved = torch.zeros(2, len(coordinates), target.dimension, dtype=theta.dtype)
+        moved[0, torch.arange(len(coordinates)), coordinates] = OUTWARD
+        moved[1] = -moved[0]
+        moved = moved.flatten(0, 1)
+        locations = _locations(search, best + moved)
+        found = torch.nonzero(locations.isfinite().any(1))[:, 0].tolist()
+        if not found:
+            return
+        there = evaluate(target, best + moved[found]).log_joint
+        for index, value in zip(found, there.tolist(), strict=True):
+            apart = not value > float(joint.max()) - APART
+            spike = _Spike(coordinates[index % len(coordinates)], 1.0 if index < len(coordinates) else -1.0)
+            rows = _diverges(search, spike, apart)
+            if rows > 0:
+                raise ProgramFailure(
+                    FailureCategory.UNBOUNDED,
+                    f"the evidence is infinite: a scale can vanish where {rows} rows are fitted exactly, and"
+                    " their density grows without bound; set `rounding`, the spacing of recorded values",
+                )
+
+
+def _candidates(model: Replicated, dimension: int) -> list[int]:
+    """Coordinates of parameters that may be scales: of large models not the long ones, which are effects."""
+    if dimension <= FEW:
+        return list(range(dimension))
+    return [
+        coordinate
+        for block in model.parameters
+        if block.stop - block.start <= SHORT
+        for coordinate in range(block.start, block.stop)
+    ]
+
+
+def _locations(search: _Search, points: Float[Tensor, "points dim"]) -> Float[Tensor, "points rows"]:
+    """Where replicates of each row coincide; NaN where they do not."""
+    rows = len(search.response)
+    parts = []
+    for some in torch.split(points, max(1, CHUNK // (REPLICATES * rows))):
+        drawn = search.model.sample_response(some.repeat_interleave(REPLICATES, 0), search.generator, False)
+        ordered = drawn[:, :rows].reshape(len(some), REPLICATES, rows).sort(1).values
+        gap, index = ordered.diff(dim=1).nan_to_num(nan=torch.inf).min(1)
+        location = ordered.gather(1, index[:, None])[:, 0]
+        sharp = gap <= COINCIDENT * search.spread
+        parts.append(torch.where(sharp & location.isfinite(), location, torch.nan))
+    return torch.cat(parts)
+
+
+class _Fit(NamedTuple):
+    """Parameters at which a spike lies on some rows.
+
+    Attributes:
+        theta: The parameters, the spike's coordinate far out `[dim]`.
+        rows: The rows `[rows]`.
+        rank: How many directions in parameter space lead off them.
+    """
+
+    theta: Float[Tensor, " dim"]
+    rows: Bool[Tensor, " rows"]
+    rank: int
+
+
+def _diverges(search: _Search, spike: _Spike, everywhere: bool) -> int:
+    """Rows whose exact fit makes the evidence infinite as a scale vanishes; 0 if none does."""
+    fit = _onto_rows(search, spike, everywhere)
+    if fit is None:
+        return 0
+    points = fit.theta.repeat(len(FOLLOWED), 1)
+    points[:, spike.coordinate] = search.theta[spike.coordinate] + spike.outward * torch.tensor(FOLLOWED)
+    along = evaluate(search.target, points)
+    way = FOLLOWED[1] - FOLLOWED[0]
+    growth = float(along.log_joint.diff()) / way
+    count = int(fit.rows.sum())
+    # where rows depend on each other only the sum has a meaning, and it grows by what all rows do
+    fitted = along.log_likelihood if everywhere else along.log_likelihood[:, fit.rows]
+    rate = float(fitted.sum(1).diff()) / (way * count)
+    return count if rate > SLOWEST and growth - fit.rank * rate > -MARGIN * rate else 0
+
+
+def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
+    """Newton steps of a spike's locations onto all rows, or onto the most that can be fitted together."""
+    centre = search.theta.clone()
+    centre[spike.coordinate] += spike.outward * OUTWARD
+    chosen = torch.zeros(len(search.response), dtype=torch.bool)
+    rank = 0
+    for iteration in range(NEWTON):
+        step = STEP * centre.abs().clamp_min(1.0)
+        locations = _locations(search, torch.cat([centre[None], centre + torch.diag(step)]))
+        slope = ((locations[1:] - locations[0]) / step[:, None]).T
+        slope[:, spike.coordinate] = 0.0
+        residual = search.response - locations[0]
+        known = residual.isfinite() & slope.isfinite().all(1)
+        if iteration == 0:
+            chosen = known if everywhere else _fitted_together(slope, residual, known, search.spread)
+            if everywhere and not _nearly_fitted(slope, residual, search.spread):
+                return None
+        if not bool(known[chosen].all()) or int(chosen.sum()) <= (rank := _rank(slope[chosen])):
+            return None
+        if float(residual[chosen].abs().max()) == 0.0:
+            break
+        # of all steps the shortest: parameters that the location does not depend on stay
+        centre = centre + torch.linalg.pinv(slope[chosen], rtol=RANK) @ residual[chosen]
+    return _Fit(centre, chosen, rank)
+
+
+def _nearly_fitted(slope: Float[Tensor, "rows dim"], residual: Float[Tensor, " rows"], spread: float) -> bool:
+    """Whether a linear step brings all rows close to their locations."""
+    if not bool(residual.isfinite().all()) or not bool(slope.isfinite().all()):
+        return False
+    left = residual - slope @ (torch.linalg.pinv(slope, rtol=RANK) @ residual)
+    return bool((left.abs() <= NEARLY_FITTED * spread).all())
+
+
+def _rank(slope: Float[Tensor, "rows dim"]) -> int:
+    if len(slope) == 0:
+        return 0
+    values = torch.linalg.svdvals(slope)
+    return int((values > RANK * values.max().clamp_min(1e-12)).sum())
+
+
+def _fitted_together(
+    slope: Float[Tensor, "rows dim"],
+    residual: Float[Tensor, " rows"],
+    known: Bool[Tensor, " rows"],
+    spread: float,
+) -> Bool[Tensor, " rows"]:
+    """The rows that exceed most in number the one or two through which the location is laid."""
+    index = torch.nonzero(known)[:, 0]
+    best, most = torch.zeros_like(known), 0
+    pairs = list(combinations(range(len(index)), 2))
+    stride = -(-len(pairs) // MOST_PAIRS) if pairs else 1
+    for through in ([(i,) for i in range(len(index))], pairs[::stride]):
+        if not through:
+            continue
+        chosen = index[torch.tensor(through)]
+        shift = (torch.linalg.pinv(slope[chosen], rtol=RANK) @ residual[chosen][..., None])[..., 0]
+        left = (residual - (slope @ shift.T).T).abs()
+        fitted = known & (left <= FITTED * spread)
+        excess = fitted.sum(1) - chosen.shape[1]
+        top = int(excess.argmax())
+        if int(excess[top]) > most:
+            best, most = fitted[top], int(excess[top])
+    return best

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from synthstats_lightning.programs import FailureCategory, ProgramFailure, parse_graph
+from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.scoring.engine import score_graph
+from synthstats_lightning.scoring.estimators.unbounded import check_bounded
+from tests.scoring import targets
+from tests.scoring.targets import F, HandTarget, half_normal_prior, normal_log_prob, normal_prior, tensor
+
+X = np.arange(9.0)
+UNTIED = np.array([-2.13, -1.71, -2.44, -1.95, 2.31, 1.87, 2.62, 2.05, 1.58])
+
+
+def inverse_gamma_prior():
+    """Of exp(x), with shape and scale 1: it vanishes faster than any power."""
+    return (
+        lambda x: -x - (-x).exp(),
+        lambda n, g: -(-torch.rand(n, generator=g, dtype=F).log()).log(),
+    )
+
+
+class Mixture(HandTarget):
+    """Two components `N(a_k + b_k x, scale_k)` of equal shares; replicates draw a component for each row."""
+
+    def __init__(self, y, scale_prior, *, slopes=False, common_scale=False, precision=False):
+        self.common, self.slopes = common_scale, slopes
+        self.sign = -0.5 if precision else 1.0
+        self.x, self.y = tensor(X[: len(y)]), tensor(y)
+        coefficients = 4 if slopes else 2
+        priors = [normal_prior(0, 3)] * coefficients + [scale_prior] * (1 if common_scale else 2)
+        super().__init__([p[0] for p in priors], [p[1] for p in priors], self.rows, len(y))
+
+    @property
+    def parameters(self):
+        return [types.SimpleNamespace(start=i, stop=i + 1) for i in range(self.dimension)]
+
+    def parts(self, t):
+        means = t[:, :2, None].expand(-1, -1, len(self.y))
+        if self.slopes:
+            means = means + t[:, 2:4, None] * self.x
+        scales = (self.sign * t[:, -1:] if self.common else self.sign * t[:, -2:]).exp()
+        return means, scales.expand(-1, 2)[:, :, None]
+
+    def rows(self, t):
+        means, scales = self.parts(t)
+        return (normal_log_prob(self.y, means, scales) - np.log(2)).logsumexp(1)
+
+    def sample_response(self, theta, generator, given_response=True):
+        means, scales = self.parts(theta)
+        label = torch.randint(2, (len(theta), 1, len(self.y)), generator=generator)
+        noise = torch.randn(len(theta), len(self.y), generator=generator, dtype=F)
+        chosen = means.gather(1, label)[:, 0]
+        return chosen + scales.expand(-1, -1, len(self.y)).gather(1, label)[:, 0] * noise
+
+
+def check(model):
+    check_bounded(model, model, model.y.numpy())
+
+
+@pytest.mark.parametrize("prior", [half_normal_prior(1.0), targets.half_cauchy_prior(1.0)])
+def test_a_component_of_its_own_scale_collapses_on_equal_values(prior):
+    tied = np.concatenate([UNTIED[:7], [2.62, 2.62]])
+    with pytest.raises(ProgramFailure, match=r"3 rows are fitted exactly.* set `rounding`") as failed:
+        check(Mixture(tied, prior))
+    assert failed.value.category is FailureCategory.UNBOUNDED
+    check(Mixture(UNTIED, prior))
+    check(Mixture(tied, prior, common_scale=True))
+
+
+def test_a_prior_that_forbids_small_scales_bounds_the_evidence():
+    tied = np.concatenate([UNTIED[:7], [2.62, 2.62]])
+    check(Mixture(tied, inverse_gamma_prior()))
+    check(Mixture(tied, normal_prior(0, 1)))
+
+
+def test_precisions_collapse_at_the_other_end():
+    tied = np.concatenate([UNTIED[:5], [2.62] * 4])
+    heavy = targets.half_cauchy_prior(1.0)
+    with pytest.raises(ProgramFailure, match="4 rows"):
+        check(Mixture(tied, heavy, precision=True))
+    # the exponential tail of a gamma prior forbids them
+    gamma = (lambda x: -2.3 + 0.1 * x - 0.1 * x.exp(), heavy[1])
+    check(Mixture(tied, gamma, precision=True))
+
+
+def test_a_line_of_its_own_scale_collapses_on_rows_that_lie_on_it():
+    y = UNTIED.copy()
+    on_line = [1, 4, 5, 7]
+    check(Mixture(y, half_normal_prior(1.0), slopes=True))
+    y[on_line] = 0.5 + 0.25 * X[on_line]
+    with pytest.raises(ProgramFailure, match="4 rows"):
+        check(Mixture(y, half_normal_prior(1.0), slopes=True))
+
+
+SCHEMA = DataSchema({"x": "float64"}, "y", "float64", 9)
+
+
+def line():
+    """y ~ Normal(a + b x, s) with a, b ~ Normal(0, 2) and s ~ HalfNormal(1)."""
+    nodes = [
+        *({"op": "constant", "value": value, "dtype": "float64"} for value in (0.0, 2.0, 1.0)),
+        {"op": "covariate", "name": "x"},
+        *(
+            {"op": "random", "distribution": "Normal", "inputs": [0, 1], "name": name, "shape": []}
+            for name in "ab"
+        ),
+        {"op": "random", "distribution": "HalfNormal", "inputs": [0, 2], "name": "s", "shape": []},
+        {"op": "mul", "inputs": [5, 3]},
+        {"op": "add", "inputs": [4, 7]},
+        {"op": "random", "distribution": "Normal", "inputs": [8, 6], "name": "y", "shape": [9]},
+    ]
+    graph = {"format": 1, "nodes": nodes, "response": len(nodes) - 1, "deterministics": []}
+    return parse_graph(json.dumps(graph), SCHEMA)
+
+
+@pytest.mark.parametrize("y", [np.full(9, 1.5), 0.5 + 0.25 * X], ids=["equal", "on a line"])
+def test_data_that_a_regression_fits_exactly_have_infinite_evidence(y):
+    score = score_graph(line(), {"x": X}, y)
+    assert score.failure is FailureCategory.UNBOUNDED
+    assert "9 rows" in score.message
+    assert score_graph(line(), {"x": X}, y, rounding=0.25).scored
+
+
+def test_data_that_it_does_not_fit_exactly_have_not():
+    assert score_graph(line(), {"x": X}, UNTIED).scored
+    assert score_graph(line(), {"x": X}, 0.5 + 0.25 * X + 0.01 * UNTIED).scored
