@@ -7,16 +7,16 @@ if k - r - a is not below 0: a component of a mixture with a scale of its own on
 through data that lie on it. A sampler sees nothing of this, since it never gets there.
 
 No names of distributions or parameters are looked at. Each coordinate is moved far out both ways, from the
-likeliest of some prior draws; where replicates of a row then coincide, some scale has vanished, and where they do is
-the location of its spike. The locations' derivatives say which rows can be fitted exactly together, and the
-joint density is followed there.
+likeliest of some prior draws; where replicates of a row then coincide, some scale has vanished, and where
+they do is the location of its spike. The locations' derivatives say which rows can be fitted exactly
+together, and the joint density is followed there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -65,6 +65,7 @@ MARGIN = 0.25
 """A rate of growth that is above minus this, in units of the scale's own, counts as not below 0."""
 
 
+@runtime_checkable
 class Replicated(Protocol):
     """A model that draws responses: what `scoring.marginals.density.Density` is."""
 

@@ -108,7 +108,7 @@ def test_labels_are_exchanged():
 
 
 def test_an_orbit_that_is_too_large_is_not_expanded():
-    exact = hard_targets.squares(groups=8, each=6)
+    exact = hard_targets.squares(groups=8)
     pilot, optimum = search(exact.target)
     kept = optimum.converged
     modes = Optimum(*(part[kept] for part in optimum))
