@@ -43,10 +43,9 @@ CHUNK = 4_000_000
 """Most values drawn at once."""
 COINCIDENT = 1e-8
 """Largest gap between two such replicates, relative to the response's spread."""
-APART = 1e5
-"""Where the joint density falls by more nats, a spike takes all rows along and must fit all of them."""
 NEARLY_FITTED = 0.01
-"""Then a first, linear step leaves residuals of at most this much of the response's spread."""
+"""A spike of all rows must fit all of them: a first, linear step leaves residuals of at most this much of the
+response's spread."""
 STEP = 1e-4
 """Step of the differences that give the locations' derivatives."""
 RANK = 1e-6
@@ -139,15 +138,10 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
         moved[0, torch.arange(len(coordinates)), coordinates] = OUTWARD
         moved[1] = -moved[0]
         moved = moved.flatten(0, 1)
-        locations = _locations(search, best + moved)
-        found = torch.nonzero(locations.isfinite().any(1))[:, 0].tolist()
-        if not found:
-            return
-        there = evaluate(target, best + moved[found]).log_joint
-        for index, value in zip(found, there.tolist(), strict=True):
-            apart = not value > float(joint.max()) - APART
+        found = _spikes(search, best + moved, REPLICATES)
+        for index in torch.nonzero(found.location.isfinite().any(1))[:, 0].tolist():
             spike = _Spike(coordinates[index % len(coordinates)], 1.0 if index < len(coordinates) else -1.0)
-            rows = _diverges(search, spike, apart)
+            rows = _diverges(search, spike, bool(found.whole[index].all()))
             if rows > 0:
                 raise ProgramFailure(
                     FailureCategory.UNBOUNDED,
@@ -168,18 +162,31 @@ def _candidates(model: Replicated, dimension: int) -> list[int]:
     ]
 
 
-def _locations(search: _Search, points: Float[Tensor, "points dim"]) -> Float[Tensor, "points rows"]:
-    """Where replicates of each row coincide; NaN where they do not."""
+class _Spikes(NamedTuple):
+    """Where replicates of each row coincide.
+
+    Attributes:
+        location: Where two do; NaN where none do `[points, rows]`.
+        whole: Whether all of them do: a component of a mixture leaves others as they were `[points, rows]`.
+    """
+
+    location: Float[Tensor, "points rows"]
+    whole: Bool[Tensor, "points rows"]
+
+
+def _spikes(search: _Search, points: Float[Tensor, "points dim"], replicates: int) -> _Spikes:
+    """Draws replicates of the rows that count, and compares them."""
     rows = len(search.response)
-    parts = []
-    for some in torch.split(points, max(1, CHUNK // (REPLICATES * rows))):
-        drawn = search.model.sample_response(some.repeat_interleave(REPLICATES, 0), search.generator, False)
-        ordered = drawn[:, :rows].reshape(len(some), REPLICATES, rows).sort(1).values
+    locations, wholes = [], []
+    for some in torch.split(points, max(1, CHUNK // (replicates * rows))):
+        drawn = search.model.sample_response(some.repeat_interleave(replicates, 0), search.generator, False)
+        ordered = drawn[:, :rows].reshape(len(some), replicates, rows).sort(1).values
         gap, index = ordered.diff(dim=1).nan_to_num(nan=torch.inf).min(1)
         location = ordered.gather(1, index[:, None])[:, 0]
-        sharp = gap <= COINCIDENT * search.spread
-        parts.append(torch.where(sharp & location.isfinite(), location, torch.nan))
-    return torch.cat(parts)
+        sharp = (gap <= COINCIDENT * search.spread) & location.isfinite()
+        locations.append(torch.where(sharp, location, torch.nan))
+        wholes.append(sharp & (ordered[:, -1] - ordered[:, 0] <= COINCIDENT * search.spread))
+    return _Spikes(torch.cat(locations), torch.cat(wholes))
 
 
 class _Fit(NamedTuple):
@@ -221,7 +228,8 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     rank = 0
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
-        locations = _locations(search, torch.cat([centre[None], centre + torch.diag(step)]))
+        points = torch.cat([centre[None], centre + torch.diag(step)])
+        locations = _spikes(search, points, 2 if everywhere else REPLICATES).location
         slope = ((locations[1:] - locations[0]) / step[:, None]).T
         slope[:, spike.coordinate] = 0.0
         residual = search.response - locations[0]
