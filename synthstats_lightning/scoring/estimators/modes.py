@@ -22,6 +22,8 @@ RIDGE = (0.25, 0.5, 0.75)
 """Where the density between two points is looked at, as shares of the way."""
 SHALLOW = 1.0
 """Points are of one mode if the density between them nowhere lies so many nats below the lower one."""
+MOST_ON_RIDGES = 16
+"""More modes than this, half of them joined, are a curved ridge that no proposal is trusted to cover."""
 NEIGHBOURS = 8
 """Modes with which each is compared so, the nearest ones."""
 
@@ -66,9 +68,12 @@ def survey_modes(target: Target, optimum: Optimum, pilot: Pilot) -> Modes:
         return _expanded(target, found, pilot) if visits[0] <= FEW_VISITS else Modes(found, 0.0)
     log_mass = _log_mass(found, pilot)
     unseen = _good_turing(visits, log_mass, parent)
-    if unseen > MOST_UNSEEN:
+    if unseen > MOST_UNSEEN or len(kept) > MOST_ON_RIDGES:
         _join_ridges(target, found, parent)
         unseen = _good_turing(visits, log_mass, parent)
+    if len(kept) > max(MOST_ON_RIDGES, 2 * len({_root(parent, index) for index in range(len(kept))})):
+        # starts stop all along a ridge, which may go on where none did
+        return Modes(found, 1.0)
     if unseen > MOST_UNSEEN:
         symmetries = find_symmetries(target, found, pilot)
         expanded = orbit(found, symmetries) if symmetries else None
