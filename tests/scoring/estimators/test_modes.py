@@ -7,7 +7,7 @@ from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_modes
 from synthstats_lightning.scoring.estimators.optimise import Optimum
 from synthstats_lightning.scoring.estimators.pilot import draw_pilot, find_modes
-from synthstats_lightning.scoring.estimators.symmetry import MOST_IMAGES, find_symmetries, orbit
+from synthstats_lightning.scoring.estimators.symmetry import MOST_IMAGES, Exchange, find_symmetries, orbit
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import hard_targets, targets
 
@@ -108,14 +108,13 @@ def test_labels_are_exchanged():
 
 
 def test_an_orbit_that_is_too_large_is_not_expanded():
-    exact = hard_targets.squares(groups=8)
-    pilot, optimum = search(exact.target)
-    kept = optimum.converged
-    modes = Optimum(*(part[kept] for part in optimum))
-    found = find_symmetries(exact.target, modes, pilot)
-    assert len(found) >= 8
+    modes = arrived([2.0] * 8)
+    flips = [Exchange(torch.arange(8), 1.0 - 2.0 * row) for row in torch.eye(8).double()]
+    six = orbit(modes, flips[:6])
+    assert len(six.optimum.theta) == 2**6 <= MOST_IMAGES
+    assert set(six.source) == {0}
     assert MOST_IMAGES < 2**8
-    assert orbit(modes, found) is None
+    assert orbit(modes, flips) is None
 
 
 @pytest.mark.parametrize("case", [hard_targets.squares, hard_targets.labels, hard_targets.factor])
