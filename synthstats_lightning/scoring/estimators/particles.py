@@ -76,7 +76,7 @@ def influence_se(particles: Particles, influence: Float[Tensor, " particles"]) -
     Annealed particles count by islands, which are independent, and no better than as single draws.
 
     Args:
-        particles: The draws.
+        particles: The draws that the estimate is made from.
         influence: What each adds; the sum is about 0.
     """
     single = float(influence.square().sum())

@@ -94,7 +94,7 @@ class _Search(NamedTuple):
     """What is looked at.
 
     Attributes:
-        model: Draws replicates.
+        model: The model of all rows, which draws replicates.
         target: The model of the rows that count.
         theta: The best parameters known `[dim]`.
         response: Values of the rows that count `[rows]`.

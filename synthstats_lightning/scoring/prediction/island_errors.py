@@ -40,7 +40,7 @@ class IslandErrors(NamedTuple):
         """Of the sum over some rows, whose errors go together.
 
         Args:
-            rows: Which ones.
+            rows: Which rows are summed.
         """
         variance = float(self.deviation[:, rows].sum(1).square().sum())
         return math.hypot(float(self.bias[rows].sum()), math.sqrt(variance))
@@ -52,7 +52,7 @@ def island_errors(particles: Particles, own: Float[Tensor, "particles rows"], lo
     Args:
         particles: Annealed, one island after the other.
         own: Log density of each row given the others at the particles.
-        loo: Of all islands together.
+        loo: Leave-one-out densities of all islands together.
 
     Raises:
         ValueError: If the particles were not annealed.

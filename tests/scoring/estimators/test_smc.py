@@ -122,7 +122,9 @@ def test_islands_that_disagree_are_a_failure():
         ),
         5,
     )
-    settings = EngineSettings(max_evidence_se=1e-4, smc_attempts=1, smc_max_temperatures=200)
+    settings = EngineSettings(
+        max_evidence_se=1e-4, smc_attempts=1, smc_max_temperatures=200, smc_work=1, island_particles=32
+    )
     with pytest.raises(ProgramFailure, match="bridging SMC") as caught:
         bridge_with_check(target, PRIOR, settings, torch.Generator().manual_seed(0), Deadline(30.0))
     assert caught.value.category is FailureCategory.SCORER_LIMIT
