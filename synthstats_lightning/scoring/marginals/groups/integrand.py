@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.density.layout import (
 )
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.marginals import ancestral
+from synthstats_lightning.scoring.marginals.blocks import by_logs
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping
 
@@ -85,6 +86,7 @@ class Integrand:
         node = self.parameter.node
         with torch.inference_mode(False):
             self.prior_term = ancestral.prior_terms(compiled)[node]
+        self.by_logs = node in by_logs(compiled)
         steps, wanted = [], set(compiled.response_term.slots)
         self.combined: list[_Combined] = []
         for step in reversed(compiled.steps):
@@ -161,11 +163,12 @@ class Integrand:
         values: list[Tensor | None] = [None] * (compiled.num_slots + len(self.combined))
         for node, value in outer.values.items():
             values[node] = _repeated(value, nodes)
-        x, log_jacobian = self._constrained(values, self._flat(u))
+        coordinate = self._flat(u)
+        x, log_jacobian = self._constrained(values, coordinate)
         values[self.parameter.node] = x
         for slot, function, inputs in self.steps:
             values[slot] = function(*[values[i] for i in inputs])
-        prior = self.prior_term.log_prob(values, x) + log_jacobian
+        prior = self.prior_term.log_prob(values, x, coordinate if self.by_logs else None) + log_jacobian
         rows = compiled.response_term.log_prob(values)
         shape = (particles * nodes, compiled.num_observations)
         if rows.shape != shape:
@@ -202,7 +205,10 @@ class Integrand:
         parameter = self.parameter
         if parameter.transform is Transform.INTERVAL or parameter.transform in BY_STEP:
             return constrain(parameter, u, self.prior_term.parameters(values))
-        return constrain_alone(parameter.transform, u)
+        x, log_jacobian = constrain_alone(parameter.transform, u)
+        # mass goes on where a value overflows but its logarithm does not
+        exact = self.by_logs and parameter.transform is Transform.POSITIVE
+        return x, u if exact else log_jacobian
 
 
 def without_latent(graph: ModelGraph, parameter: Parameter, value: float) -> ModelGraph:

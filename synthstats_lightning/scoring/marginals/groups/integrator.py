@@ -14,6 +14,8 @@ from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 
 FEWEST = 5
 """Elements from which on a latent is integrated out; with fewer only where an integrand has several modes."""
+FINER = (5.0, 25.0)
+"""How many times as many nodes are tried where no other parameter is left and the usual ones are too few."""
 EASY = 15
 """Dimensions up to which estimators take a whole model of one mode well."""
 MOST_ROWS = 400
@@ -65,7 +67,17 @@ def _integrated(density: Density, grouping: Grouping) -> GroupIntegrated:
     flat = torch.zeros(1, 1, grouping.size, dtype=torch.float64)
     unknown = Quadrature(integrand, groups, Modes(flat, torch.ones_like(flat)))
     with torch.no_grad():
-        return GroupIntegrated(density, others, Quadrature(integrand, groups, _reference(unknown, others)))
+        reference = _reference(unknown, others)
+    found = GroupIntegrated(density, others, Quadrature(integrand, groups, reference))
+    if others.dimension:
+        return found
+    # where nothing is left over more nodes cost nothing
+    finer = [found]
+    finer += [
+        GroupIntegrated(density, others, Quadrature(integrand, groups, reference, each)) for each in FINER
+    ]
+    nothing = torch.zeros(1, 0, dtype=torch.float64)
+    return next((each for each in finer if each.checked_at(nothing) is not None), found)
 
 
 def _reference(quadrature: Quadrature, others: Density) -> Modes:

@@ -25,8 +25,8 @@ STEP = 0.6
 normal integrand is 1e-9."""
 SPLIT_STEP = 0.35
 """The same where an integrand is split among modes: the parts are less smooth."""
-REACHES = (7.2, 10.8, 14.4, 18.0)
-"""How far nodes reach to either side in the stretched coordinate: 16, 55, 180 and 600 scales."""
+REACHES = (7.2, 10.8, 14.4, 18.0, 24.0, 30.0)
+"""How far nodes reach to either side in the stretched coordinate: from 16 to 33,000 scales."""
 FALLEN = 18.0
 """So many nats below its largest value is a weighted integrand at the outermost nodes of a good rule."""
 

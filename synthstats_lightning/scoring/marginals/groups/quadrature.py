@@ -61,9 +61,13 @@ class Quadrature:
         groups: The rows that read each element.
         reference: Modes at some value of the other parameters, from which the search for others starts
             `[1, modes, elements]`.
+        fineness: How many times as many nodes as usual.
     """
 
-    def __init__(self, integrand: Integrand, groups: RowGroups, reference: Modes) -> None:
+    def __init__(
+        self, integrand: Integrand, groups: RowGroups, reference: Modes, fineness: float = 1.0
+    ) -> None:
+        self.fineness = fineness
         self.integrand = integrand
         self.groups = groups
         self.reference = reference
@@ -133,7 +137,7 @@ class Quadrature:
         pending = torch.arange(outer.particles)
         indices, parts = [], []
         for reach in REACHES[-1:] if refined else REACHES:
-            nodes = place(modes.select(pending), reach, REFINEMENT if refined else 1.0)
+            nodes = place(modes.select(pending), reach, self.fineness * (REFINEMENT if refined else 1.0))
             terms = self.integrand(outer.select(pending), nodes.u)
             here = None if points is None else points[pending]
             base = self._base(terms, nodes, here, count)

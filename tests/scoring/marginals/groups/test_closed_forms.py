@@ -160,3 +160,28 @@ def test_rounded_responses_have_interval_probabilities():
     found = target.marginal_likelihood(torch.tensor([[0.3]], dtype=torch.float64))
     # a density over the interval, as if it were flat within
     assert abs(float(found[0]) - (total - ROWS * math.log(0.5))) < 1e-5
+
+
+def test_rates_whose_mass_underflows_are_gamma_poisson():
+    def model(y: Any) -> None:
+        rate = pm.Gamma("rate", 0.001, 0.001, shape=6)
+        pm.Poisson("y", rate[G], observed=y)
+
+    response = np.where(G % 2 == 0, 0, COUNTS)
+    response[0] = 1
+
+    def log_marginal(parameters: dict[str, float], rows: Any) -> float:
+        total = -float(gammaln(response[rows] + 1).sum())
+        for g in range(6):
+            mine = rows & (g == G)
+            shape, rate = 0.001 + response[mine].sum(), 0.001 + mine.sum()
+            total += 0.001 * math.log(0.001) - gammaln(0.001) + gammaln(shape) - shape * math.log(rate)
+        return total
+
+    target = integrated(model, response)
+    assert target.checked_at(torch.zeros(1, 0, dtype=torch.float64)) is not None
+    given = SUBSETS[0]
+    found = target.marginals(torch.zeros(1, 0, dtype=torch.float64))
+    whole, changed = subsets(lambda rows: log_marginal({}, rows), given)
+    np.testing.assert_allclose(float(found.given[0]), whole, atol=0.02)
+    np.testing.assert_allclose(found.changed[0].numpy(), changed, atol=0.02)
