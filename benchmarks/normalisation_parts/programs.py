@@ -144,6 +144,9 @@ def outcome_of(model: Model, response: NDArray[Any], settings: EngineSettings = 
         score = score_graph(graph, columns, response, settings=settings, rounding=model.get("rounding"))
     except ProgramFailure as failure:
         return Outcome(None, None, str(failure))
+    except (RuntimeError, TypeError) as error:
+        # a worker's failure of that request: no gain, but no honest program's either
+        return Outcome(None, None, f"crash: {error}")
     if score.evidence is None:
         return Outcome(None, None, f"{score.failure}: {score.message}")
     above = -math.inf
