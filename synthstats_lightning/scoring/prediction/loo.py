@@ -143,6 +143,12 @@ def _annealed(
     if spread.total(usable) > settings.max_elpd_se:
         usable &= spread.row <= settings.refit_se
     todo = torch.nonzero(~usable)[:, 0] + first_row
+    if 2 * len(todo) > len(usable) and not within_reach(target, particles):
+        # what its own islands and efforts agree on was wrong by several nats
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            f"leave-one-out from annealed particles: {len(todo)} of {len(usable)} rows need refits, too many",
+        )
     before: LooResult | None = None
     for effort in (1, settings.smc_growth):
         longer = replace(settings, smc_moves=effort * settings.smc_moves)
