@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from synthstats_lightning.programs.composites import UnsupportedLaw, distribution_of, entry_of
 from synthstats_lightning.programs.constants import constant_array, constant_node, read_constant
+from synthstats_lightning.programs.demands.random_nodes import check_parameter_shapes, check_parameters
 from synthstats_lightning.programs.distribution import FINITE_SUPPORTS, Distribution, Support
 from synthstats_lightning.programs.documents import bad_graph, quoted, read_document
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
@@ -19,7 +20,6 @@ from synthstats_lightning.programs.graph import GRAPH_FORMAT, DataSchema, ModelG
 from synthstats_lightning.programs.laws import read_law
 from synthstats_lightning.programs.matrices import MATRIX_OPERATIONS
 from synthstats_lightning.programs.operations import MAX_INPUTS, OPERATIONS
-from synthstats_lightning.programs.random_nodes import check_parameter_shapes, check_parameters
 from synthstats_lightning.programs.shapes import Shape, check_shape, is_int, size
 from synthstats_lightning.programs.simplify import reachable
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from synthstats_lightning.programs.censoring import LIMITS
+from synthstats_lightning.programs.demands.censoring import LIMITS
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names

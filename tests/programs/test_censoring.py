@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.programs import ProgramFailure
-from synthstats_lightning.programs.censoring import check_censoring
+from synthstats_lightning.programs.demands.censoring import check_censoring
 from synthstats_lightning.tasks import Task
 from synthstats_lightning.tasks.simulators.emotion import EmotionSimulator
 from tests.programs.models import COUNTS, Writer

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from synthstats_lightning.programs.demands.vectors import order_probability
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Support
-from synthstats_lightning.programs.vectors import order_probability
 from synthstats_lightning.scoring.distributions.base import (
     Distribution,
     Statistics,

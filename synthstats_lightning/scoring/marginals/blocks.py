@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Set
 
 import torch
@@ -59,3 +60,12 @@ def constrain_block(
 def row_sums(values: Tensor) -> Tensor:
     """Sums of rows; most parameters are scalars, for which that is a view."""
     return values[:, 0] if values.shape[1] == 1 else values.sum(1)
+
+
+def no_nan(values: Tensor) -> Tensor:
+    """Log-densities, of which those that are not a number are -inf.
+
+    Args:
+        values: In nats.
+    """
+    return values.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)

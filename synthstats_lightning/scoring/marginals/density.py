@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any, cast
@@ -14,15 +13,22 @@ from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.expressions import Step
-from synthstats_lightning.scoring.density.layout import Parameter, unconstrain
-from synthstats_lightning.scoring.density.standardise import SPREADS, Anchor, find_anchors
+from synthstats_lightning.scoring.density.layout import Parameter
+from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums, log_likelihood_of
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
-from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, constrain_block, row_sums
+from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, no_nan, row_sums
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
+from synthstats_lightning.scoring.marginals.funnels import (
+    find_funnels,
+    likelihood_anchors,
+    prior_anchors,
+    without_anchors,
+)
 from synthstats_lightning.scoring.marginals.normalisation import Mass, log_masses
+from synthstats_lightning.scoring.marginals.start import Start, padded, run, start
 
 Values = list[Tensor | None]
 
@@ -135,7 +141,7 @@ class Density:
         """
         theta = self._checked(theta)
         values, constrained, jacobian = self._start(theta)
-        self._run(self._compiled.prior_steps, values)
+        run(self._compiled.prior_steps, values)
         return self._prior(theta, values, constrained, jacobian)
 
     def log_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles rows"]:
@@ -153,7 +159,7 @@ class Density:
         """
         theta = self._checked(theta)
         values, _, _ = self._start(theta)
-        self._run(self._compiled.likelihood_steps, values)
+        run(self._compiled.likelihood_steps, values)
         return self._likelihood(theta, values)
 
     def log_prior_and_likelihood(
@@ -169,13 +175,13 @@ class Density:
         """
         theta = self._checked(theta)
         values, constrained, jacobian = self._start(theta)
-        self._run(self._compiled.joint_steps, values)
+        run(self._compiled.joint_steps, values)
         labels = self._compiled.labels
         if labels is None:
             return self._prior(theta, values, constrained, jacobian), self._likelihood(theta, values)
         found = labels.evaluate(values, theta.shape[0])
         prior = self._prior(theta, values, constrained, jacobian, found.log_prior)
-        return prior, _no_nan(found.log_likelihood)
+        return prior, no_nan(found.log_likelihood)
 
     def log_prior_and_values(
         self, theta: Float[Tensor, "particles dim"], steps: Sequence[Step]
@@ -191,7 +197,7 @@ class Density:
         """
         theta = self._checked(theta)
         values, constrained, jacobian = self._start(theta)
-        self._run(steps, values)
+        run(steps, values)
         return self._prior(theta, values, constrained, jacobian), values
 
     @property
@@ -237,9 +243,9 @@ class Density:
             added = kept.sum(-1, keepdim=True) + rows
             return Marginals(kept.sum(-1), torch.where(given, leave_one_out_sums(kept), added))
         values, _, _ = self._start(theta)
-        self._run(self._compiled.likelihood_steps, values)
+        run(self._compiled.likelihood_steps, values)
         found = labels.marginals(values, theta.shape[0], given)
-        return Marginals(_no_nan(found.given), _no_nan(found.changed))
+        return Marginals(no_nan(found.given), no_nan(found.changed))
 
     def log_likelihood_given(
         self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
@@ -260,11 +266,11 @@ class Density:
     def _subsets(self, theta: Tensor, given: Tensor, alone: bool = False) -> Marginals:
         """Parts of a response that is one draw of a multivariate distribution."""
         values, _, _ = self._start(theta)
-        self._run(self._compiled.likelihood_steps, values)
+        run(self._compiled.likelihood_steps, values)
         found = self._compiled.response_term.subsets(values, given, alone)
         particles = theta.shape[0]
         total = found.given.expand(particles)
-        return Marginals(_no_nan(total), _no_nan(found.changed.expand(particles, -1)))
+        return Marginals(no_nan(total), no_nan(found.changed.expand(particles, -1)))
 
     def constrain(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
         """Parameters by name on their own scale, each `[particles, *shape]`.
@@ -319,14 +325,7 @@ class Density:
                 response they are given.
         """
         with torch.no_grad():
-            values = self.node_values(theta)
-            labels = self._compiled.labels
-            if labels is not None:
-                given = given_response if self.coupled else False
-                drawn = labels.draw(values, theta.shape[0], given, generator)
-                for node, states in drawn.items():
-                    values[node] = states
-                self._run(labels.steps, values)
+            values = self._complete_values(theta, given_response if self.coupled else False, generator)
             return ancestral.sample_response(self._compiled, values, theta.shape[0], generator)
 
     def log_masses(self, theta: Float[Tensor, "1 dim"], generator: torch.Generator) -> list[Mass]:
@@ -337,13 +336,21 @@ class Density:
             generator: Source of all randomness.
         """
         with torch.no_grad():
-            values = self.node_values(theta)
-            labels = self._compiled.labels
-            if labels is not None:
-                for node, states in labels.draw(values, len(theta), self.coupled, generator).items():
-                    values[node] = states
-                self._run(labels.steps, values)
-            return list(log_masses(self._compiled, values, generator))
+            return list(
+                log_masses(self._compiled, self._complete_values(theta, self.coupled, generator), generator)
+            )
+
+    def _complete_values(
+        self, theta: Tensor, given: bool | Bool[Tensor, " rows"], generator: torch.Generator
+    ) -> Values:
+        """Values of all nodes, discrete parameters drawn."""
+        values = self.node_values(theta)
+        labels = self._compiled.labels
+        if labels is not None:
+            for node, states in labels.draw(values, theta.shape[0], given, generator).items():
+                values[node] = states
+            run(labels.steps, values)
+        return values
 
     def response_log_prob(
         self, theta: Float[Tensor, "particles dim"], response: Float[Tensor, "particles rows"]
@@ -363,16 +370,7 @@ class Density:
     @property
     def funnels(self) -> tuple[Parameter, ...]:
         """Parameters that can be standardised and whose prior's width depends on other parameters."""
-        labels = self._compiled.labels
-        summed = () if labels is None else labels.plan.factors
-        found = []
-        for parameter in self.parameters:
-            spreads = SPREADS.get(parameter.distribution.name, ())
-            inputs = self._compiled.graph.nodes[parameter.node].inputs
-            varies = any(self._compiled.constants[inputs[i]] is None for i in spreads)
-            if varies and parameter.node not in summed and not parameter.distribution.event_rank:
-                found.append(parameter)
-        return tuple(found)
+        return find_funnels(self._compiled, self.parameters)
 
     def standardised(
         self, theta: Float[Tensor, " dim"] | None = None, given: Bool[Tensor, " rows"] | None = None
@@ -390,19 +388,16 @@ class Density:
         funnels = self.funnels
         if not funnels or self._build is None:
             return self
-        graph = self._compiled.graph
-        shapes = {parameter.node: parameter.shape for parameter in funnels}
         if theta is None:
-            zeros = {node: torch.zeros(shape, dtype=torch.float64) for node, shape in shapes.items()}
-            return self._build(graph, {node: Anchor(zero, zero) for node, zero in zeros.items()})
-        centred = self._build(graph, {})
+            return self._build(self._compiled.graph, prior_anchors(funnels))
+        centred = self._build(self._compiled.graph, {})
         if given is None:
             given = torch.ones(self.num_observations, dtype=torch.bool)
-        columns = {p.node: slice(p.start, p.stop) for p in centred.parameters if p.node in shapes}
         here = self.transferred(theta[None], centred)[0]
-        found = find_anchors(lambda x: log_likelihood_of(centred, x, given), here, columns)
-        anchors = {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
-        return self._build(graph, anchors)
+        nodes = {parameter.node for parameter in funnels}
+        own = [parameter for parameter in centred.parameters if parameter.node in nodes]
+        anchors = likelihood_anchors(lambda x: log_likelihood_of(centred, x, given), here, own)
+        return self._build(self._compiled.graph, anchors)
 
     def anchored(self, anchors: Mapping[int, Anchor]) -> Density:
         """The same density with some parameters standardised, and no others.
@@ -427,57 +422,25 @@ class Density:
             centred: The other density, of a graph with the same indices of nodes.
         """
         values = self.node_values(theta)
-        mine = {parameter.node: parameter for parameter in self.parameters}
-        columns = theta.new_zeros(len(theta), centred.dimension)
-        for parameter in centred.parameters:
-            if parameter.node not in mine:
-                continue
-            own = mine[parameter.node]
-            u = theta[:, own.start : own.stop]
-            if own.anchor is not None:
-                u = unconstrain(own.base, self._natural(values, own.node, len(theta))).reshape(len(theta), -1)
-            columns[:, parameter.start : parameter.stop] = u
-        return columns
+
+        def natural(own: Parameter) -> Tensor:
+            return self._natural(values, own.node, len(theta))
+
+        return without_anchors(theta, self.parameters, natural, centred.parameters)
 
     def _checked(self, theta: Tensor) -> Tensor:
         if theta.ndim != 2 or theta.shape[1] != self.dimension:
             raise ValueError(f"theta must have shape [particles, {self.dimension}], got {list(theta.shape)}")
         return theta if theta.dtype is torch.float64 else theta.to(torch.float64)
 
-    def _start(self, theta: Tensor) -> tuple[Values, list[Tensor], list[Tensor]]:
-        """Values with every independent parameter in place, constrained blocks, and log-Jacobians `[S]`."""
-        compiled = self._compiled
-        values: Values = [None] * compiled.num_slots
-        constrained: list[Tensor] = []
-        jacobian: list[Tensor] = []
-        pieces = torch.split(theta, self._splits, 1) if len(self._splits) > 1 else (theta,)
-        for block, piece in zip(compiled.blocks, pieces, strict=False):
-            x, log_jacobian = constrain_block(block, piece, compiled.intervals, self._by_logs)
-            constrained.append(x)
-            if log_jacobian is not None:
-                jacobian.append(row_sums(log_jacobian))
-            members = torch.split(x, block.sizes, 1) if len(block.parameters) > 1 else (x,)
-            for parameter, member in zip(block.parameters, members, strict=True):
-                values[parameter.node] = self._padded(member, parameter)
-        for dependent, piece in zip(compiled.dependents, pieces[len(compiled.blocks) :], strict=False):
-            values[dependent.slot] = self._padded(piece, dependent.parameter)
-        return values, constrained, jacobian
-
-    def _padded(self, x: Tensor, parameter: Parameter) -> Tensor:
-        shape = pad(parameter.free, self._compiled.rank)
-        return x if x.shape[1:] == shape else x.reshape(x.shape[0], *shape)
+    def _start(self, theta: Tensor) -> Start:
+        return start(self._compiled, theta, self._splits, self._by_logs)
 
     def _natural(self, values: Values, node: int, particles: int) -> Tensor:
         shape = self._compiled.shapes[node]
-        value = values[node]
-        if value is None:
+        if (value := values[node]) is None:
             return cast(Tensor, self._compiled.constants[node]).expand(particles, *shape)
         return value.reshape(particles, *shape)
-
-    @staticmethod
-    def _run(steps: Sequence[Step], values: Values) -> None:
-        for slot, function, inputs in steps:
-            values[slot] = function(*[values[i] for i in inputs])
 
     def node_values(self, theta: Float[Tensor, "particles dim"]) -> list[Tensor | None]:
         """Value of every node that depends on parameters and on no discrete one, in the padded layout.
@@ -486,7 +449,7 @@ class Density:
             theta: Unconstrained parameters of the model.
         """
         values, _, _ = self._start(self._checked(theta))
-        self._run(self._compiled.free_steps, values)
+        run(self._compiled.free_steps, values)
         return values
 
     def _prior(
@@ -511,29 +474,27 @@ class Density:
         for parameter, term in self._compiled.parameter_terms:
             coordinate = None
             if parameter.node in self._by_logs:
-                coordinate = self._padded(theta[:, parameter.start : parameter.stop], parameter)
+                coordinate = padded(
+                    theta[:, parameter.start : parameter.stop], parameter, self._compiled.rank
+                )
             parts.append(row_sums(term.log_prob(values, values[parameter.node], coordinate).flatten(1)))
         for dependent in self._compiled.dependents:
             log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
             parts.append(row_sums(log_jacobian.reshape(theta.shape[0], -1)))
         if not parts:
             return theta.new_zeros(theta.shape[0])
-        return _no_nan(reduce(torch.add, parts))
+        return no_nan(reduce(torch.add, parts))
 
     def _likelihood(self, theta: Tensor, values: Values) -> Tensor:
         labels = self._compiled.labels
         if labels is not None:
-            return _no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
+            return no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
         term = self._compiled.response_term
         result = term.log_prob(values)
         shape = (theta.shape[0], self.num_observations)
         if term.distribution.event_rank:
             whole = result.expand(shape[0], *pad((), self._compiled.rank)).reshape(shape[0], 1)
-            return _no_nan(whole / self.num_observations).expand(shape)
+            return no_nan(whole / self.num_observations).expand(shape)
         if result.shape != shape:
             result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
-        return _no_nan(result)
-
-
-def _no_nan(values: Tensor) -> Tensor:
-    return values.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+        return no_nan(result)

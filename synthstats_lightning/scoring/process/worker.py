@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from synthstats_lightning.programs import CanonicalModel, canonical_model, parse_graph
-from synthstats_lightning.programs.censoring import check_censoring
+from synthstats_lightning.programs.demands.censoring import check_censoring
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph

@@ -11,8 +11,8 @@ import pytest
 import torch
 from scipy import stats
 
+from synthstats_lightning.programs.demands.fields import check_intrinsic, check_total, is_connected
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.programs.fields import check_intrinsic, check_total, is_connected
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS

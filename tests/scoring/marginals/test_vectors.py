@@ -10,9 +10,9 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from synthstats_lightning.programs.demands.vectors import order_probability
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.laws import Law
-from synthstats_lightning.programs.vectors import order_probability
 from synthstats_lightning.scoring.density.target import pointwise
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.base import Distribution

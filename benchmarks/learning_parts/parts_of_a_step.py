@@ -1,6 +1,6 @@
 """What our own products are worth: a whole training step with and without each part, by processor time.
 
-    python benchmarks/parts_of_a_step.py --json parts.json
+    cd benchmarks && python -m learning_parts.parts_of_a_step --json parts.json
 
 Sampling, the reference's log-probabilities, loss, gradient and optimiser; scores are given. Variants take
 turns every 30 ms in threads of one process, one thread of PyTorch each, so that what else the machine does

@@ -8,13 +8,13 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 import numpy as np
 
 from synthstats_lightning.programs.constants import constant_array
+from synthstats_lightning.programs.demands.fields import check_intrinsic, check_matrix, check_total
+from synthstats_lightning.programs.demands.vectors import check_vector, check_volatility
 from synthstats_lightning.programs.distribution import Distribution
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.programs.fields import check_intrinsic, check_matrix, check_total
 from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.programs.laws import VECTORS
 from synthstats_lightning.programs.shapes import Shape, broadcast
-from synthstats_lightning.programs.vectors import check_vector, check_volatility
 
 
 @runtime_checkable

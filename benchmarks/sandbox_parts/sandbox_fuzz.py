@@ -5,7 +5,8 @@ changed, through the result protocol. `splice`: programs spliced from lines of t
 around them. `calls`: random system calls with random arguments from inside, with canaries. The first two call
 the trainer's side directly and are fast; `--coverage` has atheris guide them where it is installed.
 
-Usage: `python benchmarks/sandbox_fuzz.py --corpus programs.json --seconds 1200` (for each fuzzer).
+Usage, in `benchmarks/`: `python -m sandbox_parts.sandbox_fuzz --corpus programs.json --seconds 1200` (for
+each fuzzer).
 """
 
 from __future__ import annotations

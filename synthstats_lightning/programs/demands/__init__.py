@@ -1,0 +1,1 @@
+"""What validation demands of the parameters of random nodes."""

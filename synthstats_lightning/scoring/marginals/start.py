@@ -1,0 +1,76 @@
+"""Where an evaluation starts: parameters on their own scale, each in its node's slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.expressions import Step
+from synthstats_lightning.scoring.density.layout import Parameter
+from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.marginals.blocks import constrain_block, row_sums
+from synthstats_lightning.scoring.marginals.compilation import Compiled
+
+
+class Start(NamedTuple):
+    """What is known before any step of a graph has run.
+
+    Attributes:
+        values: Slots of the evaluation, those of the parameters filled.
+        constrained: Blocks of parameters on their own scale, each `[particles, columns]`.
+        jacobian: Log-Jacobians `[particles]` that are to be summed.
+    """
+
+    values: list[Tensor | None]
+    constrained: list[Tensor]
+    jacobian: list[Tensor]
+
+
+def start(compiled: Compiled, theta: Tensor, splits: Sequence[int], logs: Set[int]) -> Start:
+    """Every independent parameter in place.
+
+    Args:
+        compiled: The model.
+        theta: Unconstrained parameters `[particles, dim]`.
+        splits: Columns of its blocks, then of its dependent parameters.
+        logs: Nodes that are evaluated by their logarithms.
+    """
+    found = Start([None] * compiled.num_slots, [], [])
+    pieces = torch.split(theta, list(splits), 1) if len(splits) > 1 else (theta,)
+    for block, piece in zip(compiled.blocks, pieces, strict=False):
+        x, log_jacobian = constrain_block(block, piece, compiled.intervals, logs)
+        found.constrained.append(x)
+        if log_jacobian is not None:
+            found.jacobian.append(row_sums(log_jacobian))
+        members = torch.split(x, block.sizes, 1) if len(block.parameters) > 1 else (x,)
+        for parameter, member in zip(block.parameters, members, strict=True):
+            found.values[parameter.node] = padded(member, parameter, compiled.rank)
+    for dependent, piece in zip(compiled.dependents, pieces[len(compiled.blocks) :], strict=False):
+        found.values[dependent.slot] = padded(piece, dependent.parameter, compiled.rank)
+    return found
+
+
+def padded(x: Tensor, parameter: Parameter, rank: int) -> Tensor:
+    """A parameter's columns in the padded layout of an evaluation.
+
+    Args:
+        x: The columns `[particles, size]`.
+        parameter: The parameter that they are of.
+        rank: Axes after the particle axis.
+    """
+    shape = pad(parameter.free, rank)
+    return x if x.shape[1:] == shape else x.reshape(x.shape[0], *shape)
+
+
+def run(steps: Sequence[Step], values: list[Tensor | None]) -> None:
+    """Runs steps of a graph on the slots of an evaluation.
+
+    Args:
+        steps: In the order in which they depend on each other.
+        values: Slots, of which those that the steps write are filled.
+    """
+    for slot, function, inputs in steps:
+        values[slot] = function(*[values[i] for i in inputs])
