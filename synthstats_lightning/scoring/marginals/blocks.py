@@ -66,6 +66,6 @@ def no_nan(values: Tensor) -> Tensor:
     """Log-densities, of which those that are not a number are -inf.
 
     Args:
-        values: In nats.
+        values: Log-densities in nats, of any shape.
     """
     return values.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)

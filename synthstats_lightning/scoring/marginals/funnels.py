@@ -17,7 +17,7 @@ def find_funnels(compiled: Compiled, parameters: Sequence[Parameter]) -> tuple[P
     """Parameters that can be standardised and whose prior's width depends on other parameters.
 
     Args:
-        compiled: The model.
+        compiled: The model with its data bound.
         parameters: Its parameters, in the order of their columns.
     """
     summed = () if compiled.labels is None else compiled.labels.plan.factors
@@ -69,7 +69,7 @@ def without_anchors(
 
     Args:
         theta: Unconstrained parameters of a density.
-        parameters: Its parameters.
+        parameters: The parameters of this density, in the order of its columns.
         natural: Values of one of them on its own scale `[particles, *shape]`.
         others: Parameters of the other density, of a graph with the same indices of nodes.
     """

@@ -33,7 +33,7 @@ def start(compiled: Compiled, theta: Tensor, splits: Sequence[int], logs: Set[in
     """Every independent parameter in place.
 
     Args:
-        compiled: The model.
+        compiled: The model with its data bound.
         theta: Unconstrained parameters `[particles, dim]`.
         splits: Columns of its blocks, then of its dependent parameters.
         logs: Nodes that are evaluated by their logarithms.
