@@ -90,7 +90,8 @@ class Integrand:
         steps, wanted = [], set(compiled.response_term.slots)
         self.combined: list[_Combined] = []
         for step in reversed(compiled.steps):
-            if step.slot in wanted and step.slot in grouping.dependent:
+            # bounds that depend on others make the latent a step of its own; here it is given
+            if step.slot in wanted and step.slot in grouping.dependent and step.slot != node:
                 step = self._with_combined(step, grouping.dependent)
                 steps.append(step)
                 wanted.update(step.inputs)

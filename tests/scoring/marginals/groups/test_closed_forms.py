@@ -11,8 +11,11 @@ import torch
 from scipy import stats
 from scipy.special import betaln, gammaln
 
+from synthstats_lightning.scoring.engine import score_graph
+from synthstats_lightning.scoring.settings import EngineSettings
 from tests.scoring.marginals.groups.models import (
     COUNTS,
+    COVARIATES,
     EXPOSURE,
     REAL,
     ROWS,
@@ -20,11 +23,13 @@ from tests.scoring.marginals.groups.models import (
     TRIALS,
     G,
     frogs,
+    graph_of,
     integrated,
     log_integral,
     one_way,
 )
 
+QUICK = EngineSettings(importance_draws=1000, heldout_fraction=0.0)
 SUBSETS = [
     np.ones(ROWS, dtype=bool),
     np.arange(ROWS) < 9,  # the last groups have no given row
@@ -81,6 +86,26 @@ def test_a_prior_narrower_than_floats_is_a_point():
     np.testing.assert_allclose(found.given.numpy(), np.full(6, rows.sum()), atol=1e-3)
     expected = np.broadcast_to(rows.sum() - rows, (6, ROWS))
     np.testing.assert_allclose(found.changed.numpy(), expected, atol=1e-3)
+
+
+def test_bounds_that_depend_on_another_parameter():
+    def model(y: Any) -> None:
+        width = pm.HalfNormal("width", 3)
+        a = pm.Uniform("a", -1, width, shape=6)
+        pm.Normal("y", a[G], 0.7, observed=y)
+
+    def log_marginal(p: dict[str, float], rows: Any) -> float:
+        low, high, total = -1.0, p["width"], 0.0
+        for g in range(6):
+            y = REAL[rows & (g == G)][:, None]
+            total += log_integral(lambda a, y=y: stats.norm.logpdf(y, a, 0.7).sum(0), low, high)
+        return total - 6 * math.log(high - low)
+
+    target = integrated(model, REAL)
+    assert target.dimension == 1
+    compare(target, torch.tensor([[-1.0], [0.4], [1.5]], dtype=torch.float64), log_marginal)
+    score = score_graph(graph_of(model, REAL), COVARIATES, REAL, settings=QUICK)
+    assert (score.scored, score.integrated.method) == (True, "quadrature"), score.message
 
 
 def test_gamma_rates_are_negative_binomials():
