@@ -29,6 +29,7 @@ from synthstats_lightning.scoring.numerics.special import (
     log_ndtr,
     power_log,
 )
+from synthstats_lightning.scoring.numerics.transforms import MAX_EXPONENT
 
 
 class Exponential(Definition):
@@ -142,7 +143,8 @@ class InverseGamma(Definition):
 
     @staticmethod
     def from_logs(value: Tensor, log_value: Tensor) -> tuple[Statistics, Tensor | None]:
-        return (value, log_value), None
+        # a value that stood still while its logarithm falls would carry any mass; so far down there is none
+        return (torch.where(log_value < -MAX_EXPONENT, 0.0, value), log_value), None
 
     @staticmethod
     def sample_coordinate(

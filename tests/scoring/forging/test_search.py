@@ -46,6 +46,15 @@ def test_honest_mass_is_one(name, role):
     assert total.log_mass > (-1e-6 if total.outcome != "draws" else -0.5)
 
 
+@pytest.mark.parametrize("name", ["Gamma", "InverseGamma", "LogNormal", "Weibull"])
+@pytest.mark.parametrize("second", [-17.4, 17.4])
+def test_no_mass_where_values_underflow_or_overflow(name, second):
+    """A value that stood still while its logarithm goes on would carry any mass."""
+    family = FAMILIES[name]
+    point = dict(zip([each for each, _ in family.coordinates()], (1.25, second), strict=True))
+    assert mass.total_of(family, point, "latent").log_mass <= 1e-6
+
+
 def test_excess_is_measured():
     draws = np.random.default_rng(0).normal(3.0, 2.0, 500)
     log_normal = -0.5 * math.log(2 * math.pi) - math.log(2.0)
