@@ -68,31 +68,39 @@ def log_interval(
     narrow = (larger - smaller < NARROW) & (larger > -math.inf)
     if not bool(narrow.any()):
         return result
-    return torch.where(narrow, _log_narrow(distribution, lower, upper, parameters), result)
+    inner, flat = _log_narrow(distribution, lower, upper, parameters)
+    # a tail of 1 / x holds a small share of itself in many decades: the difference is all there is
+    few = narrow & (larger - smaller < FEWEST)
+    return torch.where(narrow & flat, inner, torch.where(few, -math.inf, result))
 
 
 NARROW = 1e-4
 """Where an interval holds a smaller share of its tail the difference of two tails has too few digits."""
+FEWEST = 1e-7
+"""Where it holds less than that, and the density is not the same all over it, no digits are left."""
+FLAT = 0.1
+"""Nats by which the density may change within an interval that is taken for narrow."""
 _NODES = ((-math.sqrt(0.6), 5.0 / 18.0), (0.0, 8.0 / 18.0), (math.sqrt(0.6), 5.0 / 18.0))
 
 
 def _log_narrow(
     distribution: Distribution, lower: Tensor, upper: Tensor, parameters: tuple[Tensor, ...]
-) -> Tensor:
-    """Log-probability of an interval so narrow that the density hardly changes; -inf for counts."""
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of an interval by the density at few points, and whether that hardly changes there."""
     width = upper - lower
     positive = width > 0
     if distribution.discrete or not bool(positive.any()):
-        return torch.full_like(width, -math.inf)
+        return torch.full_like(width, -math.inf), torch.ones_like(positive)
     middle, half = 0.5 * (lower + upper), 0.5 * width
-    parts = [
-        distribution.log_prob(middle + place * half, *parameters) + math.log(weight)
-        for place, weight in _NODES
-    ]
-    joint = torch.stack(broadcast_tensors(*parts), -1)
+    densities = [distribution.log_prob(middle + place * half, *parameters) for place, _ in _NODES]
+    joint = torch.stack(broadcast_tensors(*densities), -1)
     possible = positive & (joint > -math.inf).all(-1)
-    total = torch.logsumexp(torch.where(possible.unsqueeze(-1), joint, 0.0), -1)
-    return torch.where(possible, total + torch.log(torch.where(positive, width, 1.0)), -math.inf)
+    joint = torch.where(possible.unsqueeze(-1), joint, 0.0)
+    low, high = joint.detach().aminmax(dim=-1)
+    weights = joint.new_tensor([weight for _, weight in _NODES])
+    total = torch.logsumexp(joint + torch.log(weights), -1)
+    inner = torch.where(possible, total + torch.log(torch.where(positive, width, 1.0)), -math.inf)
+    return inner, high - low < FLAT
 
 
 def log_difference(larger: Float[Tensor, "*shape"], smaller: Float[Tensor, "*shape"]) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import torch
@@ -88,6 +89,24 @@ def test_intervals_keep_their_digits_far_in_either_tail() -> None:
         assert got == pytest.approx(expected, rel=1e-7)
     assert float(log_interval(normal, *tensors((2.0, 1.0)), *standard)) == -math.inf
     assert float(log_interval(normal, None, None, *standard)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "nu"), [(-2.4e14, 952.0, 1.05e-6), (-3.0, 1e20, 2e-6), (7.0, 7.0 + 1e-9, 2.0)]
+)
+def test_intervals_that_hold_a_small_share(low: float, high: float, nu: float) -> None:
+    """Whether they are narrow, or decades of a tail that falls like one over the distance."""
+    student, scale = DISTRIBUTIONS["StudentT"], 4.8e-11 if nu < 1 else 1.0
+    got = float(log_interval(student, *tensors((low, high)), *tensors((nu, 4.6e9 if nu < 1 else 0.0, scale))))
+
+    def below(value: float) -> mp.mpf:
+        square = ((mp.mpf(value) - (4.6e9 if nu < 1 else 0)) / mp.mpf(scale)) ** 2
+        half = mp.betainc(mp.mpf(nu) / 2, 0.5, 0, nu / (nu + square), regularized=True) / 2
+        return half if value < (4.6e9 if nu < 1 else 0) else 1 - half
+
+    with mp.workdps(50):
+        expected = float(mp.log(below(high) - below(low)))
+    assert got == pytest.approx(expected, rel=1e-9)
 
 
 def test_incomplete_gamma_in_every_argument() -> None:
