@@ -17,10 +17,12 @@ from normalisation_parts.graphs import graph_of
 from normalisation_parts.laws import Family, Point
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import expit
 
 from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.scoring.marginals.density import Density, build_density
+from synthstats_lightning.scoring.marginals.precision import check_prior
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 DECADES = np.r_[-(10.0 ** np.arange(300.0, -301.0, -3.0)), 0.0, 10.0 ** np.arange(-300.0, 301.0, 3.0)]
@@ -37,6 +39,10 @@ VECTOR_DRAWS = 8192
 STANDARD_ERRORS = 6.0
 MOST_CORRELATED = 1.0 - 1e-6
 """Vectors whose entries are closer to each other are too flat for draws in double precision to weigh."""
+WIDER = 1.3
+"""Scale of a proposal over that of the draws that it is fitted to."""
+BRIDGES = 100
+"""Steps to the fixed point of bridge sampling."""
 RESOLVED = 1e6
 """Spacings of double precision that a density is to span: what is narrower is no density there."""
 WINDOW = 1 << 16
@@ -78,7 +84,9 @@ def total_of(family: Family, point: Point, role: str, rounding: float | None = N
         if role == "latent":
             response = {"law": "Normal", "inputs": [_first(family), 1.0]}
             model = {"latents": {"z": node}, "response": response}
-            return _latent(_density(model, np.zeros(1)), generator)
+            density = _density(model, np.zeros(1))
+            check_prior(density, generator)
+            return _latent(density, generator)
         model = {"response": {**node, "shape": [1]}}
         if family.entry.event_rank:
             return _count_vectors(family, node)
@@ -87,8 +95,7 @@ def total_of(family: Family, point: Point, role: str, rounding: float | None = N
         density = _density(model, np.zeros(1), rounding)
         if rounding is not None:
             return _counts(density, generator, rounding)
-        places = [float(each) for each in node["inputs"] if isinstance(each, float | int)]
-        return _numbers(density, family, generator, places)
+        return _numbers(density, generator, *_places(family, node["inputs"]))
     except ProgramFailure as failure:
         return Total(-math.inf, "refused", str(failure))
     except RuntimeError as error:
@@ -106,23 +113,30 @@ def _density(model: Any, response: NDArray[Any], rounding: float | None = None) 
     return build_density(graph_of(model, response, X), X, response, rounding)
 
 
-def _numbers(density: Density, family: Family, generator: torch.Generator, places: list[float]) -> Total:
+def _places(family: Family, inputs: list[Any]) -> tuple[list[float], list[float]]:
+    """Where a density may jump, and which of these points carry mass of their own."""
+    places = [float(each) for each in inputs if isinstance(each, float | int)]
+    if not family.entry.atoms:
+        return places, []
+    return places, places[: len(family.attributes.get("bounds", ()))] or [0.0]
+
+
+def _numbers(density: Density, generator: torch.Generator, places: list[float], atoms: list[float]) -> Total:
     def log_density(y: Vector) -> Vector:
         values = torch.from_numpy(y)[:, None]
         found: Vector = density.response_log_prob(torch.zeros(len(y), 0), values)[:, 0].numpy()
         return np.where(found < LARGEST_DENSITY, found, -np.inf)
 
+    def between(y: Vector) -> Vector:
+        return np.where(np.isin(y, atoms), -np.inf, log_density(y))
+
     draws = density.sample_response(torch.zeros(DRAWS, 0), generator)[:, 0].numpy()
-    draws = draws[np.isfinite(draws)]
-    atoms = 0.0
-    if family.entry.atoms:
-        values, counts = np.unique(draws, return_counts=True)
-        atoms = float(np.exp(log_density(values[counts > 1])).sum()) if (counts > 1).any() else 0.0
-        draws = draws[np.isin(draws, values[counts == 1])]
-    found = line_mass(log_density, draws, places)
-    if found.outcome == "unresolved":
+    draws = draws[np.isfinite(draws) & ~np.isin(draws, atoms)]
+    found = line_mass(between, draws, places)
+    if found.outcome == "unresolved" or not atoms:
         return found
-    return found._replace(log_mass=float(np.logaddexp(found.log_mass, math.log(atoms) if atoms else -np.inf)))
+    points = float(_log_sum(log_density(np.unique(atoms))))
+    return found._replace(log_mass=float(np.logaddexp(found.log_mass, points)))
 
 
 def _latent(density: Density, generator: torch.Generator) -> Total:
@@ -271,39 +285,55 @@ def vector_mass(draws: Vector, log_density: Vector, density: Density) -> float:
         return -math.inf
     factor = np.linalg.cholesky(correlation + 1e-9 * np.eye(dimension))
     log_volume = np.log(np.diag(factor)).sum() + np.log(scale).sum()
-    squared = (np.linalg.solve(factor, ((weighed - centre) / scale).T) ** 2).sum(0)
-    radius = float(np.median(squared))
-    inside = squared < radius
-    log_normal = -0.5 * (squared + dimension * math.log(2 * math.pi)) - log_volume
-    log_normal -= stats.chi2.logcdf(radius, dimension)
-    ratio = np.where(inside, log_normal - log_density[half:], -np.inf)
-    by_draws = -_certain(ratio, +1.0)
     freedom = 4.0
     generator = np.random.default_rng(0)
     t = generator.standard_normal((half, dimension)) / np.sqrt(
         generator.chisquare(freedom, (half, 1)) / freedom
     )
-    proposed = centre + 1.3 * scale * (t @ factor.T)
-    log_proposal = stats.multivariate_t(np.zeros(dimension), np.eye(dimension), freedom).logpdf(t)
-    log_proposal = np.atleast_1d(log_proposal) - log_volume - dimension * math.log(1.3)
+    proposed = centre + WIDER * scale * (t @ factor.T)
+    law = stats.multivariate_t(np.zeros(dimension), np.eye(dimension), freedom)
+    log_volume += dimension * math.log(WIDER)
+    whitened = np.linalg.solve(factor, ((weighed - centre) / (WIDER * scale)).T).T
     with torch.no_grad():
         claimed = density.log_prior(torch.from_numpy(proposed)).numpy()
-    return max(by_draws, _certain(np.where(np.isfinite(claimed), claimed, -np.inf) - log_proposal, -1.0))
+    of_draws = log_density[half:] - np.atleast_1d(law.logpdf(whitened)) + log_volume
+    of_proposed = np.where(np.isfinite(claimed), claimed, -np.inf)
+    of_proposed = of_proposed - np.atleast_1d(law.logpdf(t)) + log_volume
+    return max(_bridged(of_draws, of_proposed), _certain(of_proposed))
 
 
-def _certain(log_values: Vector, side: float) -> float:
-    """Log of a mean, moved by standard errors to one side; infinite on that side where it says nothing."""
+def _bridged(of_draws: Vector, of_proposed: Vector) -> float:
+    """Log of the mass by bridge sampling (Meng and Wong 1996), less its standard errors.
+
+    Every draw counts for at most a share of its kind: where exact draws and proposals do not overlap, the
+    standard error says so, which that of one-sided importance weights does not.
+
+    Args:
+        of_draws: Log of claimed density over the proposal's at exact draws of what is claimed.
+        of_proposed: The same at draws from the proposal.
+    """
+    log_mass = 0.0
+    for _ in range(BRIDGES):
+        ours, theirs = expit(of_proposed - log_mass), expit(log_mass - of_draws)
+        if not ours.mean() > 0 or not theirs.mean() > 0:
+            return -math.inf
+        log_mass += math.log(ours.mean()) - math.log(theirs.mean())
+    parts = (part.var(ddof=1) / (len(part) * part.mean() ** 2) for part in (ours, theirs))
+    error = STANDARD_ERRORS * math.sqrt(sum(parts))
+    return log_mass + math.log1p(-error) if error < 1.0 else -math.inf
+
+
+def _certain(log_values: Vector) -> float:
+    """Log of a mean less its standard errors; -inf where it says nothing."""
     top = log_values.max()
     if not math.isfinite(top):
-        return side * math.inf
+        return -math.inf
     values = np.exp(log_values - top)
     mean = values.mean()
     error = STANDARD_ERRORS * values.std(ddof=1) / math.sqrt(len(values))
     # the largest value's own share says how little is known of larger ones
     error += values.max() / len(values) * STANDARD_ERRORS
-    if mean + side * error <= 0:
-        return -math.inf
-    return float(top + math.log(mean + side * error))
+    return float(top + math.log(mean - error)) if mean > error else -math.inf
 
 
 def roles(family: Family) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
 from tests.support.benchmark_modules import benchmark_module
@@ -68,6 +69,43 @@ def test_excess_is_measured():
     # a tail that a clamp holds up, where no draw ever is
     held = mass.line_mass(lambda x: np.where(x < -1e9, -21.0, normal(x)), draws)
     assert held.log_mass > 100.0
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        # draws that underflow, or round to one number, are no point masses
+        ("Hurdle(Gamma)", (17.0, -3.0, -3.0)),
+        ("Censored[lower, upper](Laplace)", (-7.0, 25.0, -1.9, -22.0)),
+        ("Censored[lower, upper](Exponential)", (16.0, 150.0, 0.0)),
+        # grids of double precision are refused by the scorer
+        ("Truncated[lower](Laplace)", (-8.0, -8.0, -19.0)),
+    ],
+)
+def test_what_double_precision_does_to_draws_is_no_mass(name, point):
+    family = FAMILIES[name]
+    point = dict(zip([each for each, _ in family.coordinates()], point, strict=True))
+    assert all(mass.total_of(family, point, role).log_mass <= 1e-6 for role in mass.roles(family))
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-4])
+def test_mass_of_vectors_by_draws(width):
+    """Also where the proposal, which knows correlations of pairs, is far wider than the density."""
+    generator = np.random.default_rng(1)
+
+    class Sheet:
+        def log_prior(self, theta):
+            x = theta.numpy()
+            away = (x[:, 3] - x[:, :3].sum(1)) / width
+            whole = -0.5 * ((x[:, :3] ** 2).sum(1) + away**2) - math.log(width) - 2 * math.log(2 * math.pi)
+            return torch.from_numpy(whole + 0.7)
+
+    draws = generator.normal(size=(8192, 4))
+    draws[:, 3] = draws[:, :3].sum(1) + width * draws[:, 3]
+    found = mass.vector_mass(draws, Sheet().log_prior(torch.from_numpy(draws)).numpy(), Sheet())
+    assert found <= 0.7
+    if width == 1.0:
+        assert found > 0.5
 
 
 def test_exact_densities_find_what_a_forged_one_gains(monkeypatch):
