@@ -108,8 +108,13 @@ class AsymmetricLaplace(Definition):
     def log_cdf(value: Tensor, b: Tensor, kappa: Tensor, mu: Tensor) -> Tensor:
         distance = value - mu
         below = distance.clamp_max(0.0) * b / kappa - torch.log1p(kappa**-2)
-        above = torch.log1p(-torch.exp(-distance.clamp_min(0.0) * b * kappa) / (1.0 + kappa * kappa))
-        return torch.where(distance > 0, above, below)
+        depth, square = distance.clamp_min(0.0) * b * kappa, kappa * kappa
+        rest = torch.exp(-depth) / (1.0 + square)
+        # where little lies below the mode and not much above it, one minus the rest has few digits
+        few = rest > 0.5
+        above = torch.log1p(-torch.where(few, 0.0, rest))
+        sum_of_both = torch.log(square - torch.expm1(-depth)) - torch.log1p(square)
+        return torch.where(distance > 0, torch.where(few, sum_of_both, above), below)
 
     @staticmethod
     def log_survival(value: Tensor, b: Tensor, kappa: Tensor, mu: Tensor) -> Tensor:

@@ -71,6 +71,14 @@ def test_excess_is_measured():
     assert held.log_mass > 100.0
 
 
+def test_little_below_a_mode_and_little_above_it():
+    family = FAMILIES["Truncated[upper](AsymmetricLaplace)"]
+    values = (-9.704991, -25.348597, -5.089307, -15.691847)
+    point = dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+    for role in mass.roles(family):
+        assert mass.total_of(family, point, role).log_mass == pytest.approx(0.0, abs=1e-8)
+
+
 @pytest.mark.parametrize(
     ("name", "point"),
     [
