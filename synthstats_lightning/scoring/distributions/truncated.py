@@ -26,7 +26,7 @@ BISECTIONS = 64
 """Halvings of an interval of draws: to the last digits of a float64."""
 DOUBLINGS = 50
 """Of the interval that holds a draw of counts: to where float64 has no more odd numbers."""
-SMALLEST_MASS = -700.0
+SMALLEST_MASS = -1e4
 """Log of the least probability between the bounds of a truncated distribution; with less it has none."""
 WIDEST = 1e150
 """Ends of the search for a draw from an unbounded distribution."""

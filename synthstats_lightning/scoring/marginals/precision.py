@@ -22,6 +22,8 @@ DRAWS = 1_024
 """Draws from the prior."""
 MOST_UNTESTED = 5e-3
 """Largest share of draws with a parameter outside of the range that tests cover, which has no mass there."""
+MOST_LOST = 0.05
+"""Largest share of draws whose parameters leave no density, as bounds too far out in a tail do."""
 MOST_EQUAL = 0.1
 """Largest share of draws that are equal to another one: values of a continuous variable never are."""
 
@@ -58,6 +60,13 @@ def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tenso
                     f" density is exact, in {share:.1%} of draws from the prior",
                 )
     for parameter in compiled.parameters:
+        share = _lost_share(terms[parameter.node], values)
+        if share > MOST_LOST:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{parameter.name} ~ {parameter.distribution.name}: too little probability for double"
+                f" precision lies between its bounds in {share:.1%} of draws from the prior",
+            )
         share = _unresolved_share(compiled, parameter, values)
         if share > MOST_UNTESTED:
             raise ProgramFailure(
@@ -75,6 +84,19 @@ def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tenso
                 f"{parameter.name} ~ {parameter.distribution.name}: {share:.0%} of draws from its prior are"
                 " equal to another one in double precision",
             )
+
+
+def _lost_share(term: Term, values: Sequence[Tensor | None]) -> float:
+    """Share of draws at whose parameters, though allowed, the density has no normaliser; 0 where unknown."""
+    read = zip(term.slots, term.constants, strict=True)
+    if term.offset is not None or any(values[slot] is None and constant is None for slot, constant in read):
+        return 0.0
+    parameters, allowed = term.allowed_parameters(values)
+    normaliser = term.distribution.log_normaliser(*parameters)
+    if normaliser is None:
+        return 0.0
+    lost = normaliser == torch.inf
+    return float((lost if allowed is None else lost & allowed).to(torch.float64).mean())
 
 
 def _unresolved_share(compiled: Compiled, parameter: Parameter, values: Sequence[Tensor | None]) -> float:

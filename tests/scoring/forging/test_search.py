@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
 from tests.support.benchmark_modules import benchmark_module
@@ -94,6 +95,21 @@ def test_what_double_precision_does_to_draws_is_no_mass(name, point):
     family = FAMILIES[name]
     point = dict(zip([each for each, _ in family.coordinates()], point, strict=True))
     assert all(mass.total_of(family, point, role).log_mass <= 1e-6 for role in mass.roles(family))
+
+
+@pytest.mark.parametrize(("bound", "lost"), [(30.0, False), (3e3, False), (1e8, True)])
+def test_truncation_far_out_keeps_the_evidence_or_is_refused(bound, lost):
+    """An exponential above a bound is the bound plus an exponential, which nothing here reads."""
+    far = {"law": "Truncated", "components": ["Exponential"], "bounds": ["lower"], "inputs": [bound, "s"]}
+    latents = {"m": ["Normal", 0.0, 2.0], "s": ["LogNormal", 2.0, 1.0], "z": far}
+    mean = ["add", "m", ["mul", 0.0, "z"]]
+    found = programs.outcome_of({"latents": latents, "response": ["Normal", mean, 1.0]}, programs.REAL)
+    if lost:
+        assert "too little probability" in found.failure
+    else:
+        covariance = np.eye(programs.ROWS) + 4.0
+        exact = stats.multivariate_normal(np.zeros(programs.ROWS), covariance).logpdf(programs.REAL)
+        assert found.evidence == pytest.approx(exact, abs=0.1)
 
 
 @pytest.mark.parametrize("width", [1.0, 1e-4])
