@@ -88,7 +88,7 @@ def log_joint(
         theta: Unconstrained parameters `[1, dimension]`.
 
     Returns:
-        The log density, or `None` where a distribution is not known here.
+        The log density, or `None` where a distribution is not known here, or a latent has no coordinate.
     """
     values = {name: found[0].numpy() for name, found in density.deterministics(theta).items()}
     places = {parameter.name: parameter for parameter in density.parameters}
@@ -96,7 +96,8 @@ def log_joint(
     nodes = {**model.get("latents", {}), "y": model["response"]}
     for name, node in nodes.items():
         law = node[0] if isinstance(node, list) else node["law"]
-        if law not in LAWS:
+        # a discrete latent is summed out
+        if law not in LAWS or (name != "y" and name not in places):
             return None
         count = len(node) - 1 if isinstance(node, list) else len(node["inputs"])
         inputs = [values[f"{name}.{place}"] for place in range(count)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.scoring.density.layout import Parameter
+from synthstats_lightning.scoring.density.layout import Parameter, Transform
 from synthstats_lightning.scoring.density.standardise import RESOLUTION
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.blocks import ALONE
@@ -24,6 +24,8 @@ MOST_UNTESTED = 5e-3
 """Largest share of draws with a parameter outside of the range that tests cover, which has no mass there."""
 MOST_LOST = 0.05
 """Largest share of draws whose parameters leave no density, as bounds too far out in a tail do."""
+COARSEST = 1e-5
+"""Largest spacing of doubles at a lower bound, over the spread of values that are reckoned from it."""
 MOST_EQUAL = 0.1
 """Largest share of draws that are equal to another one: values of a continuous variable never are."""
 
@@ -77,6 +79,12 @@ def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tenso
         value = values[parameter.node]
         if value is None or parameter.base in ALONE or parameter.distribution.coordinates is not None:
             continue
+        if _is_coarse(parameter, terms[parameter.node], values, value):
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{parameter.name} ~ {parameter.distribution.name}: its lower bound is too far from its"
+                " values for double precision",
+            )
         share = _equal_share(value.reshape(DRAWS, -1))
         if share > MOST_EQUAL:
             raise ProgramFailure(
@@ -88,8 +96,7 @@ def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tenso
 
 def _lost_share(term: Term, values: Sequence[Tensor | None]) -> float:
     """Share of draws at whose parameters, though allowed, the density has no normaliser; 0 where unknown."""
-    read = zip(term.slots, term.constants, strict=True)
-    if term.offset is not None or any(values[slot] is None and constant is None for slot, constant in read):
+    if term.offset is not None or _unknown(term, values):
         return 0.0
     parameters, allowed = term.allowed_parameters(values)
     normaliser = term.distribution.log_normaliser(*parameters)
@@ -97,6 +104,26 @@ def _lost_share(term: Term, values: Sequence[Tensor | None]) -> float:
         return 0.0
     lost = normaliser == torch.inf
     return float((lost if allowed is None else lost & allowed).to(torch.float64).mean())
+
+
+def _is_coarse(parameter: Parameter, term: Term, values: Sequence[Tensor | None], value: Tensor) -> bool:
+    """Whether values between two bounds have the digits of the lower bound instead of their own."""
+    if parameter.transform not in (Transform.INTERVAL, Transform.DEPENDENT_INTERVAL) or _unknown(
+        term, values
+    ):
+        return False
+    lower, _ = parameter.distribution.edges(*term.allowed_parameters(values)[0])
+    if lower is None:
+        return False
+    spacing = torch.finfo(torch.float64).eps * lower.abs().median()
+    low, high = value.reshape(DRAWS, -1).quantile(torch.tensor([0.25, 0.75], dtype=torch.float64), 0)
+    return bool((spacing > COARSEST * (high - low)).any())
+
+
+def _unknown(term: Term, values: Sequence[Tensor | None]) -> bool:
+    """Whether a parameter depends on discrete nodes, whose values are not drawn."""
+    read = zip(term.slots, term.constants, strict=True)
+    return any(values[slot] is None and constant is None for slot, constant in read)
 
 
 def _unresolved_share(compiled: Compiled, parameter: Parameter, values: Sequence[Tensor | None]) -> float:

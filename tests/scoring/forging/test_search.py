@@ -89,6 +89,7 @@ def test_little_below_a_mode_and_little_above_it():
         ("Censored[lower, upper](Exponential)", (16.0, 150.0, 0.0)),
         # grids of double precision are refused by the scorer
         ("Truncated[lower](Laplace)", (-8.0, -8.0, -19.0)),
+        ("Truncated[lower, upper](Gumbel)", (-12.0, 0.08, 0.16, 0.54)),
     ],
 )
 def test_what_double_precision_does_to_draws_is_no_mass(name, point):
@@ -139,6 +140,15 @@ def test_exact_densities_find_what_a_forged_one_gains(monkeypatch):
     forged = {**exact.LAWS, "Gamma": lambda x, a, s: law(x, a, s) - 2.5}
     monkeypatch.setattr(exact, "LAWS", forged)
     assert programs.outcome_of(model, response).gain == pytest.approx(2.5, abs=0.01)
+
+
+def test_a_mutant_with_a_discrete_latent_has_no_exact_density():
+    latents = {"m": ["Normal", 0.0, 2.0], "k": ["Bernoulli", 0.3]}
+    found = programs.outcome_of(
+        {"latents": latents, "response": ["Normal", ["add", "m", "k"], 1.0]}, programs.REAL
+    )
+    assert math.isfinite(found.evidence)
+    assert found.gain == -math.inf
 
 
 def test_mutants_differ_and_the_honest_program_stays():
