@@ -311,8 +311,10 @@ def _note(
 
 def convex(precision: Float[Array, "groups dim dim"]) -> Bool[Array, " groups"]:
     """Whether points are modes and no saddles, at which a start that lies on a symmetry's axis may arrive."""
-    curvature = np.linalg.eigvalsh(precision)
-    upward: Array = curvature[:, 0] > -FLAT * np.abs(curvature).max(1)
+    finite = np.asarray(np.isfinite(precision).all((1, 2)))
+    # there is no curvature to speak of where it overflows
+    curvature = np.linalg.eigvalsh(np.where(finite[:, None, None], precision, 0.0))
+    upward: Array = finite & (curvature[:, 0] > -FLAT * np.abs(curvature).max(1))
     return upward
 
 

@@ -7,7 +7,13 @@ from scipy import optimize
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import evaluate
-from synthstats_lightning.scoring.estimators.optimise import candidate_steps, derivatives, distinct, maximise
+from synthstats_lightning.scoring.estimators.optimise import (
+    candidate_steps,
+    convex,
+    derivatives,
+    distinct,
+    maximise,
+)
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import targets
 
@@ -165,3 +171,9 @@ def test_the_time_limit_is_a_failure():
             Deadline(-1.0),
         )
     assert caught.value.category is FailureCategory.SCORER_LIMIT
+
+
+@pytest.mark.parametrize("overflow", [np.inf, -np.inf, np.nan])
+def test_curvature_that_overflows_is_that_of_no_mode(overflow):
+    precision = np.array([np.eye(3), -np.eye(3), np.full((3, 3), overflow)])
+    assert convex(precision).tolist() == [True, False, False]
