@@ -71,7 +71,7 @@ PROBES: dict[str, tuple[str, str]] = {
     "signal": ("signal the trainer", "os.kill(TARGET, 0)"),
     "limits": ("read the trainer's resource limits", "resource.prlimit(TARGET, resource.RLIMIT_CORE)"),
     "affinity": ("see whether the trainer runs", "os.sched_getaffinity(TARGET)"),
-    "priority": ("change the trainer's priority", "os.setpriority(os.PRIO_PROCESS, TARGET, 19)"),
+    "priority": ("change the trainer's priority", "os.setpriority(os.PRIO_PROCESS, TARGET, 0)"),
     "environment": ("read the trainer's environment", "open(f'/proc/{TARGET}/environ', 'rb').read()"),
     "own environment": ("read the worker's environment", "open('/proc/self/environ', 'rb').read()"),
     "variables": ("find environment variables", "if not os.environ: raise OSError"),

@@ -172,7 +172,7 @@ def _centre(node: Node, inputs: list[Array]) -> Array:
     parameters = dict(zip(distribution.parameters, floats, strict=True))
     value = np.broadcast_to(_location(distribution, parameters), shape)
     # a discrete parameter may be an index
-    return np.rint(value).astype(np.int64) if distribution.discrete else value
+    return np.asarray(np.rint(value)).astype(np.int64) if distribution.discrete else value
 
 
 def _location(distribution: Distribution, parameters: Mapping[str, Floats]) -> Floats:

@@ -128,7 +128,14 @@ def test_scores_and_audits_one_program(tmp_path, capsys):
     assert 'label="length\\n~\\nNormal" shape=ellipse style=filled' in (tmp_path / "model.dot").read_text()
 
 
-@pytest.mark.parametrize("source", [POINT, EXACT_POINT, HOPEFUL_PRIOR])
+@pytest.mark.parametrize(
+    "source",
+    [
+        POINT,
+        pytest.param(EXACT_POINT, marks=pytest.mark.slow),
+        pytest.param(HOPEFUL_PRIOR, marks=pytest.mark.slow),
+    ],
+)
 def test_mass_beyond_double_precision_is_never_honest(source, tmp_path, capsys):
     """A total that overflows, or a prior that claims what it has not: found or refused."""
     program, path = tmp_path / "program.py", tmp_path / "score.json"

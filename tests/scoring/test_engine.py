@@ -125,7 +125,9 @@ def test_scoring_leaves_the_global_generator_alone():
     assert torch.equal(torch.rand(1), expected)
 
 
-@pytest.mark.parametrize(("fraction", "estimator"), [(0.1, "importance"), (0.99, "smc")])
+@pytest.mark.parametrize(
+    ("fraction", "estimator"), [(0.1, "importance"), pytest.param(0.99, "smc", marks=pytest.mark.slow)]
+)
 def test_autograd_is_left_out_and_called_in_without_a_trace(monkeypatch, fraction, estimator):
     settings = EngineSettings(min_ess_fraction=fraction)
 
@@ -242,6 +244,7 @@ def test_evidence_varies_little_over_seeds():
     assert np.std(scores) < 0.05
 
 
+@pytest.mark.slow
 def test_a_row_effect_for_every_observation_still_scores():
     """A parameter for each row: beyond what proposals fit well, within what annealing does."""
     rows = 8

@@ -221,6 +221,7 @@ def test_probability_of_an_order() -> None:
         order_probability(np.array([0.0, 1e7]), np.array([1e-3, 1.0]))
 
 
+@pytest.mark.slow
 def test_lkj_integrates_to_one_over_two_by_two_factors() -> None:
     """With deviations far from zero the packed factor's density is integrated on a grid of its entries."""
     distribution = of_law(Law("LKJCholeskyCov", (Law("Gamma"),)))
