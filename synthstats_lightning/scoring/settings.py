@@ -91,7 +91,7 @@ class EngineSettings:
     smc_max_temperatures: int = 40
     smc_attempts: int = 4
     smc_growth: int = 4
-    smc_work: int = 400_000_000
+    smc_work: int = 100_000_000
     max_evidence_se: float = 0.1
     max_drift: float = 0.15
     max_fold_se: float = 0.25

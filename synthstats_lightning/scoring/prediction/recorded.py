@@ -67,7 +67,8 @@ def use_recorded(
         What the function returns.
 
     Raises:
-        ProgramFailure: That of the first call where intervals have no probability that is known.
+        ProgramFailure: That of the first call where intervals have no probability that is known, or where it
+            is `SCORER_LIMIT`.
     """
     if rounding is None:
         return use(build_density(graph, covariates, response), None)
@@ -80,6 +81,8 @@ def use_recorded(
     try:
         return use(build_density(graph, covariates, response), check)
     except ProgramFailure as failure:
+        if failure.category is FailureCategory.SCORER_LIMIT:
+            raise  # what is too dear to estimate is dearer by intervals
         first = failure
     try:
         intervals = build_density(graph, covariates, response, rounding)
