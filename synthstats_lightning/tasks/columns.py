@@ -22,6 +22,8 @@ class Column:
         unit: Unit as text, or empty.
         rounding: Spacing of the recorded values, if the task gives it.
         total: What a count is out of: a number, or the name of a covariate; `None` if it has no limit.
+        levels: Names of the numbers from 0, of a column that stands for words.
+        role: What it is for, such as `exposure`, or empty.
     """
 
     name: str
@@ -31,6 +33,13 @@ class Column:
     unit: str = ""
     rounding: float | None = None
     total: str | int | None = None
+    levels: tuple[str, ...] = ()
+    role: str = ""
+
+
+def number(value: float) -> str:
+    """A number as a prompt shows it: at most four significant digits."""
+    return f"{value:.4g}"
 
 
 def column_kind(values: Array) -> str:

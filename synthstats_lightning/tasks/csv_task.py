@@ -1,4 +1,4 @@
-"""A user's own data: a task from a CSV file."""
+"""A user's own data: a task from a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from synthstats_lightning.runtime.shipped import own_or_shipped
-from synthstats_lightning.tasks.csv_file import read_csv
-from synthstats_lightning.tasks.task import Task
+from synthstats_lightning.tasks.intake import understand
+from synthstats_lightning.tasks.intake.names import python_name
+from synthstats_lightning.tasks.table_task import TableTask
 
 
-class CSVTask(Task):
-    """A task from a CSV file with a header line.
+class CSVTask(TableTask):
+    """A task from a CSV file with a header line, or a Parquet file, as people have them.
+
+    Text columns become categories, dates numbers, awkward names Python names; names of rows are left out, and
+    so are rows with missing cells. `synthstats-lightning data FILE --response NAME` shows what is understood.
+    Columns may be named as the file has them or by the name that programs use.
 
     Args:
-        path: The CSV file; a relative path is taken from the working directory.
+        path: The file; a relative path is taken from the working directory.
         response: Name of the response column.
-        description: One sentence for the prompt.
+        description: One sentence for the prompt; by default the columns' names.
         name: Short name; the file's name without its ending by default.
-        columns: Columns to use; all by default.
-        units: Column name to unit, for the prompt.
+        columns: Columns to use; by default all but those of no use.
+        units: Column name to unit, for the prompt; by default what the file says.
         shown_rows: Rows of the response that the prompt shows.
         response_kind: What the response is: `"continuous"`, `"count"` or `"binary"`; by default what its
             values look like.
@@ -34,19 +39,36 @@ class CSVTask(Task):
             `y`.
         limits: Smallest value, `"lower"`, and largest, `"upper"`, at which a continuous response could be
             observed: `pm.Censored` may have them.
+        response_transform: `"log"` or `"standardised"`: programs see a continuous response so, and every
+            score has the transform's Jacobian.
         quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
+        roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `standard_error` or
+            `left_out`; by default what names and values look like.
+        kinds: Column name to what it holds: `number`, `category`, `ordinal`, `date` or `text`; by default
+            what its cells look like.
+        levels: Column name to its levels in their order.
+        gaps: What is done with missing cells of covariates: `drop` their rows, `refuse` the file, or add an
+            `indicator` column and fill them.
+        missing: Further spellings of a missing cell, such as `"-999"`.
+        date_parts: Column name to what else is made of its dates: `month`, `weekday` or both.
+        views: Whether programs may also use standardised covariates (`age_z`) and indicators of levels.
+        tell_views: Whether the prompt names these views, for large language models; the bundled policy has
+            never seen such a line.
+        screen: Number of covariates to keep, those that go with the response best; by default all.
+        delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
+        encoding: Encoding of a CSV file; by default what its bytes say.
 
     Raises:
         FileNotFoundError: If `path` does not exist.
-        ValueError: If the response is not a column or is constant, a value is not a number, or `Task` refuses
-            the data.
+        ValueError: If the response is not a column or is constant, what is said of a column does not hold, or
+            `Task` refuses the data.
     """
 
     def __init__(
         self,
         path: str | Path,
         response: str,
-        description: str,
+        description: str | None = None,
         name: str | None = None,
         columns: list[str] | None = None,
         units: dict[str, str] | None = None,
@@ -60,34 +82,47 @@ class CSVTask(Task):
         domain_knowledge: bool = True,
         quantities: dict[str, str] | None = None,
         limits: dict[str, float] | None = None,
+        response_transform: str | None = None,
+        roles: dict[str, str] | None = None,
+        kinds: dict[str, str] | None = None,
+        levels: dict[str, list[str]] | None = None,
+        gaps: str = "drop",
+        missing: list[str] | None = None,
+        date_parts: dict[str, list[str]] | None = None,
+        views: bool = True,
+        tell_views: bool = False,
+        screen: int | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
     ) -> None:
         path = own_or_shipped(path)
-        data = read_csv(path)
-        if response not in data:
-            raise ValueError(f"response {response!r} is not a column of {path}; columns: {', '.join(data)}")
-        if columns is not None:
-            missing = [key for key in columns if key not in data]
-            if missing:
-                raise ValueError(f"columns {missing} are not in {path}; columns: {', '.join(data)}")
-            data = {key: values for key, values in data.items() if key in {*columns, response}}
+        understood = understand(
+            path,
+            response,
+            columns,
+            roles,
+            kinds,
+            levels,
+            gaps=gaps,
+            missing=missing or (),
+            date_parts=date_parts,
+            kind=response_kind,
+            views=views,
+            screen=screen,
+            delimiter=delimiter,
+            encoding=encoding,
+        )
         more: dict[str, Any] = {
+            "shown_rows": shown_rows,
+            "rounding": rounding,
             "held_out": held_out,
-            "total": total,
-            "ranges": ranges,
             "plain_description": plain_description,
             "domain_knowledge": domain_knowledge,
             "quantities": quantities,
             "limits": limits,
+            "response_transform": response_transform,
+            "tell_views": tell_views,
         }
         super().__init__(
-            name or path.stem,
-            description,
-            data,
-            response,
-            units,
-            shown_rows,
-            response_kind,
-            rounding,
-            **more,
+            understood, description, name or python_name(path.stem), units, total, ranges, **more
         )
-        self.check_varies()

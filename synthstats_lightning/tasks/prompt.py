@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from synthstats_lightning.tasks.columns import Column
+from synthstats_lightning.programs.graph import View
+from synthstats_lightning.tasks.columns import Column, number
+from synthstats_lightning.tasks.proposal import proposal_text
 from synthstats_lightning.tasks.task import Task
 
 RULES = """\
@@ -15,6 +17,11 @@ Answer with Python source only, a single `with pm.Model() as model:` block.
 In scope: pm, np, pt (pytensor.tensor), math and every column by its own name, a NumPy array.
 The response may be used only as `observed=`. Give every parameter a proper prior. Do not sample."""
 
+MAX_LEVELS = 8
+"""Levels of a column that a prompt names."""
+MAX_LEVEL_LENGTH = 24
+"""Characters of a level that a prompt shows."""
+
 
 class Prompt(NamedTuple):
     """A prompt in two parts, for tokenizers with and without a chat template.
@@ -22,26 +29,42 @@ class Prompt(NamedTuple):
     Attributes:
         rules: What a program is, the same for every task.
         request: What this task's data are.
-        thinking: Whether a model that can think is asked to.
+        thinking: Whether a model that can think is asked to; `None` leaves it to the policy's settings.
+        data: What the proposal's prompt shows of the data besides, below the request; empty if nothing.
     """
 
     rules: str
     request: str
-    thinking: bool = False
+    thinking: bool | None = None
+    data: str = ""
 
-
-def number(value: float) -> str:
-    """A number as a prompt shows it: at most four significant digits."""
-    return f"{value:.4g}"
+    @property
+    def prior(self) -> Prompt:
+        """The prompt of the prior, which shows nothing besides the request."""
+        return self._replace(data="")
 
 
 def column_line(column: Column) -> str:
-    """One column in one line: name, kind, range, unit, rounding and what it is out of, as far as known."""
+    """One column in one line: name, kind, range, unit, rounding, total, role and levels, as far as known."""
     unit = f" {column.unit}" if column.unit else ""
     rounding = "" if column.rounding is None else f", to the nearest {number(column.rounding)}"
     total = "" if column.total is None else f", out of {column.total}"
     ends = f"{number(column.low)} to {number(column.high)}"
-    return f"{column.name}: {column.kind}, {ends}{unit}{rounding}{total}"
+    role = f" {column.role}" if column.role else ""
+    return f"{column.name}: {column.kind}, {ends}{unit}{rounding}{total}{role}{levels_text(column.levels)}"
+
+
+def levels_text(levels: Sequence[str]) -> str:
+    """Levels as a prompt shows them behind a range, in their order from 0; of many the first and the last.
+
+    Args:
+        levels: Names of the numbers from 0.
+    """
+    if not levels:
+        return ""
+    if len(levels) > MAX_LEVELS:
+        levels = [*levels[: MAX_LEVELS - 2], "...", levels[-1]]
+    return f" ({', '.join(level[:MAX_LEVEL_LENGTH] for level in levels)})"
 
 
 def render_request(
@@ -72,9 +95,17 @@ def render_request(
 
 
 def task_prompt(task: Task) -> Prompt:
-    """The prompt of a task: of the response only name, kind, range and rows, unless it shows some."""
+    """Both prompts of a task: the proposal's, and as its `prior` that of the prior.
+
+    Of the response the request says only name, kind, range and number of rows, unless the task shows some;
+    what is behind it, in `data`, is what the task's `proposal` asks for.
+
+    Args:
+        task: What is to be modelled.
+    """
+    data = proposal_text(task)
     if task.written_prompt is not None:
-        return Prompt(*task.written_prompt)
+        return Prompt(*task.written_prompt, data)
     columns = dict(task.columns)
     # to which digit values were recorded says nothing of a model, and policies are trained without
     response = replace(columns.pop(task.response), rounding=None)
@@ -82,4 +113,17 @@ def task_prompt(task: Task) -> Prompt:
     request = render_request(
         task.description, list(columns.values()), response, task.num_rows, shown, task.quantities
     )
-    return Prompt(RULES, request)
+    if task.tell_views and task.views:
+        request += f"\nalso in scope: {', '.join(view_text(name, view) for name, view in task.views.items())}"
+    return Prompt(RULES, request, data=data)
+
+
+def view_text(name: str, view: View) -> str:
+    """A view as a prompt names it.
+
+    Args:
+        name: The name by which programs use it.
+        view: What it is made of.
+    """
+    made = "standardised" if view.level is None else f"1 where it is {view.level}, else 0"
+    return f"{name} ({view.column}, {made})"

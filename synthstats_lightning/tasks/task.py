@@ -7,14 +7,17 @@ import json
 import keyword
 import math
 from collections.abc import Mapping
+from dataclasses import astuple
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import LIMITS
 from synthstats_lightning.programs.fingerprint import data_fingerprint
-from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.programs.graph import DataSchema, View
 from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names
+from synthstats_lightning.tasks.response_transform import ResponseTransform, named_transform
 
 RESERVED_NAMES = frozenset({"pm", "np", "pt", "math", "data", "model", "build", "gen_model", "observed_data"})
 """Names that every program has in scope, so that a column cannot take them."""
@@ -59,6 +62,10 @@ class Task:
         limits: Smallest value, `"lower"`, and largest, `"upper"`, that the response could be observed at:
             beyond them it was recorded as the limit, and `pm.Censored` may have them. Otherwise only a
             column may say where a continuous response is censored.
+        response_transform: `"log"` or `"standardised"`: programs see a continuous response so (standardised
+            by the middle and a quarter of its range), and every score has the transform's Jacobian, so that
+            evidences compare with those of other transforms. Pictures show the scale that programs see;
+            forecasts of new rows are on the measured one.
         quantities: Name to meaning of what a program must declare by `pm.Deterministic`: a program that does
             not fails, and nothing else is read in its place. `ProgramScorer.posterior` has their draws.
 
@@ -68,6 +75,12 @@ class Task:
             or `shown_rows` and `held_out` leave nothing to score or hold out.
     """
 
+    views: Mapping[str, View] = MappingProxyType({})
+    """Name to what programs may use besides the columns, made from them; in no model graph and no score."""
+    tell_views: bool = False
+    """Whether the prompt names the views, which the bundled policies were not made for."""
+    proposal: str = "nothing"
+    """What of the rows that count the proposal's prompt shows; see `tasks.proposal`."""
     written_prompt: tuple[str, str, bool] | None = None
     """Rules, request and whether thinking is asked for, of a task that words its own prompt."""
 
@@ -88,6 +101,7 @@ class Task:
         domain_knowledge: bool = True,
         quantities: Mapping[str, str] | None = None,
         limits: Mapping[str, float] | None = None,
+        response_transform: str | None = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -108,10 +122,11 @@ class Task:
             self._forget_domain(plain_description or PLAIN_DESCRIPTION)
         self.response_kind = response_kind or self._guess_kind()
         self.data[self.response] = self._response_values()
+        self.transform = None if response_transform is None else self._transform_response(response_transform)
         if self.response_kind == "continuous":
             self.check_varies()
-        if rounding is not None:
-            self._check_rounding(rounding)
+        if self.rounding is not None:
+            self._check_rounding(self.rounding, self.transform)
         if self.total is not None:
             self._check_total(self.total)
         if self.limits:
@@ -147,7 +162,33 @@ class Task:
             raise ValueError(f"response {self.response!r} of kind {kind!r} must hold {allowed}")
         return values.astype(np.int64)
 
-    def _check_rounding(self, rounding: float) -> None:
+    def _transform_response(self, kind: str) -> ResponseTransform:
+        """Takes the response for its transform, and with it all that is said on its scale."""
+        if self.response_kind != "continuous":
+            raise ValueError(
+                f"response_transform of task {self.name!r} is for a continuous response; {self.response!r} is"
+                f" of kind {self.response_kind!r}"
+            )
+        if kind == "log" and self.rounding is not None:
+            raise ValueError(f"rounding of task {self.name!r} has no constant width on the log scale")
+        values = self.data[self.response]
+        ends = self.ranges.get(self.response) or (float(values.min()), float(values.max()))
+        transform = named_transform(kind, *ends)
+        if kind == "log" and (values <= 0).any():
+            raise ValueError(f"response_transform 'log' needs values above 0, got {values.min():g}")
+        self.data[self.response] = transform.forward(values)
+        if self.response in self.ranges:
+            low, high = transform.forward(np.array(ends))
+            self.ranges[self.response] = (float(low), float(high))
+        self.limits = {
+            side: float(transform.forward(np.array([value]))[0]) for side, value in self.limits.items()
+        }
+        self.rounding = None if self.rounding is None else self.rounding / transform.scale
+        unit = self.units.get(self.response, "")
+        self.units[self.response] = f"{unit} {transform.words}".strip()
+        return transform
+
+    def _check_rounding(self, rounding: float, transform: ResponseTransform | None) -> None:
         if not (np.isfinite(rounding) and rounding > 0):
             raise ValueError(f"rounding of task {self.name!r} must be a number above 0, got {rounding}")
         if self.response_kind != "continuous":
@@ -156,6 +197,8 @@ class Task:
                 f" {self.response_kind!r}"
             )
         values = self.data[self.response]
+        if transform is not None:
+            values, rounding = transform.inverse(values), rounding * transform.scale
         steps = values / rounding
         off = np.abs(steps - np.rint(steps)) > 1e-6 * np.maximum(1.0, np.abs(steps))
         if off.any():
@@ -253,7 +296,7 @@ class Task:
         Raises:
             ValueError: If it is, and there are at least two.
         """
-        scored = self.data[self.response][self.shown_rows : self.num_rows - self.held_out]
+        scored = self.data[self.response][self.counting_rows]
         if len(scored) > 1 and scored.min() == scored.max():
             raise ValueError(f"response {self.response!r} of task {self.name!r} is constant ({scored[0]})")
 
@@ -261,6 +304,11 @@ class Task:
     def num_rows(self) -> int:
         """Rows of the data set."""
         return len(self.data[self.response])
+
+    @property
+    def counting_rows(self) -> slice:
+        """The rows that evidence and elpd count: neither shown ones nor held-out ones."""
+        return slice(self.shown_rows, self.num_rows - self.held_out)
 
     @property
     def environment(self) -> str:
@@ -271,6 +319,11 @@ class Task:
     def reference(self) -> str:
         """Name of the file in `tasks/reference` with the task's own generating program."""
         return self.environment
+
+    @property
+    def log_jacobian(self) -> Array | None:
+        """What each row's log density lacks to be one of the measured response, if it is transformed."""
+        return None if self.transform is None else self.transform.log_jacobian(self.data[self.response])
 
     @property
     def covariates(self) -> dict[str, Array]:
@@ -302,6 +355,7 @@ class Task:
             response=self.response,
             response_dtype=str(self.data[self.response].dtype),
             num_rows=self.num_rows,
+            views=dict(self.views),
         )
 
     @cached_property
@@ -311,7 +365,11 @@ class Task:
             self.covariates, self.data[self.response], self.shown_rows, self.rounding, self.held_out
         )
         # a program sees names, and columns in their order, which a model graph does not
-        seen = json.dumps([data, list(self.data), self.response, sorted(self.quantities), self.limits])
+        names = [data, list(self.data), self.response, sorted(self.quantities), self.limits]
+        views = {name: astuple(view) for name, view in self.views.items()}
+        if self.transform is not None:
+            names.append(astuple(self.transform))
+        seen = json.dumps([*names, views] if views else names)
         return hashlib.sha256(seen.encode()).hexdigest()[:32]
 
 

@@ -31,7 +31,7 @@ TABLE = json.loads((PROGRAMS / "published.json").read_text())
 SEEDS = (1, 2, 3)
 OBSERVED = {"hyperbolic_discounting": 40, "location_finding": 30, "moral_machines": 60, "survival": 40}
 """Designs observed, where 20 are too few to tell a model from the baseline."""
-QUICK = {"dugongs_simulator", "death_process"}
+QUICK = {"dugongs_simulator"}
 
 
 @pytest.fixture(scope="module")

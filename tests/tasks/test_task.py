@@ -66,11 +66,10 @@ def test_csv_task_from_a_file(tmp_path):
         ("a,y\n1,2\n2,x\n", "line 3: column 'y' holds 'x', which is not a number"),
         ("a,y\n1,2\n2\n", "line 3: 1 fields, the header has 2"),
         ("a,y\n", "needs a header line and at least one row"),
-        ("a,a,y\n1,2,3\n", "names a column twice"),
-        ("class,y\n1,2\n2,3\n", "column 'class' .* cannot be a variable"),
-        ("pm,y\n1,2\n2,3\n", "column 'pm' .* cannot be a variable"),
         ("a,y\n1,2\n2,2\n", "response 'y' of task .* is constant"),
-        ("a,y\n1,2\n2,nan\n", "not finite"),
+        ("a,y\n1,\n2,nan\n", "response 'y' of .* holds nothing"),
+        ("a,b,y\n1,,2\n,3,1\n4,5,\n", r"has no row without a missing cell: a \(1\), b \(1\), y \(1\)"),
+        ("a,y\n1,red\n2,green\n3,blue\n", "has 3 levels .*: a response must be numbers, or words of two"),
     ],
 )
 def test_wrong_files_are_refused_in_one_line(tmp_path, text, message):

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from synthstats_lightning.programs.answers import extract_source
+from synthstats_lightning.programs.answers import extract_source, read_answer
 
 HOW = "write <observe>DESIGN</observe> or <program>SOURCE</program>"
 """What a turn that is no action is told."""
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _TAGGED = re.compile(r"<(observe|program)>(.*?)</\1>", re.DOTALL)
 _CALL = re.compile(r"\A\s*(?:<tool_call>)?\s*(\{.*\})\s*(?:</tool_call>)?\s*\Z", re.DOTALL)
 _OPEN = re.compile(r"<(observe|program)>")
@@ -54,7 +53,7 @@ def parse_action(turn: str) -> Action:
     An action is `<observe>DESIGN</observe>`, `<program>SOURCE</program>` (a code fence inside is taken off),
     or a JSON tool call `{"tool": "observe", "arguments": DESIGN}` or
     `{"tool": "submit", "arguments": {"program": SOURCE}}`, alone or in `<tool_call>` tags; `name` does for
-    `tool`. A leading `<think>...</think>` is passed over, and so is other text around a tagged action.
+    `tool`. Thoughts before it are passed over, and so is other text around a tagged action.
 
     Args:
         turn: What the policy wrote, without the stop token.
@@ -62,7 +61,7 @@ def parse_action(turn: str) -> Action:
     Raises:
         ActionError: If there is no action, or more than one.
     """
-    text = _THOUGHT.sub("", turn)
+    text = turn[read_answer(turn).thought_end :]
     call = _CALL.match(text)
     if call is not None:
         return _tool_call(call[1])

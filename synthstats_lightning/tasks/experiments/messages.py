@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from synthstats_lightning.tasks.columns import Array, Column
-from synthstats_lightning.tasks.prompt import column_line, number
+from synthstats_lightning.tasks.columns import Array, Column, number
+from synthstats_lightning.tasks.prompt import column_line
 from synthstats_lightning.tasks.simulators import DesignField
 
 RULES = """\

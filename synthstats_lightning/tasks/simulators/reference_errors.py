@@ -2,7 +2,7 @@
 
 Standardised errors are `(error - mean) / sd` with mean and standard deviation of the constant predictor's
 error under the *evaluation* distribution. (BoxingGym's own constants come from other designs, from tens of
-draws, or from other scales.) `python benchmarks/reference_errors.py` prints those of all environments.
+draws, or from other scales.) `benchmarks/boxing_gym.py --reference-errors` prints those of all environments.
 """
 
 from __future__ import annotations

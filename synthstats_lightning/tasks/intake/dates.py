@@ -1,0 +1,189 @@
+"""Dates as people write them, and the numbers that they become."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from synthstats_lightning.tasks.intake.raw_table import Cell
+
+FORMATS = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d.%m.%Y",
+    "%d.%m.%y",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%m/%d/%y",
+    "%d/%m/%y",
+    "%m-%d-%Y",
+    "%d-%m-%Y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%b %Y",
+    "%B %Y",
+    "%b-%Y",
+    "%b-%y",
+    "%Y-%m",
+    "%Y/%m",
+    "%Y-%j",
+    "%a %b %d %H:%M:%S %Y",
+)
+"""How dates are written, in order of preference; a time of day may follow."""
+TIMES = (" %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+AMBIGUOUS = {
+    "%m/%d/%Y": "%d/%m/%Y",
+    "%m/%d/%y": "%d/%m/%y",
+    "%m-%d-%Y": "%d-%m-%Y",
+}
+"""Formats with the month first, and those with the day first that the same texts may be."""
+_QUARTER = re.compile(r"(\d{4})[-/ ]?[Qq]([1-4])|[Qq]([1-4])[-/ ]?(\d{4})")
+_DIGIT = re.compile(r"\d")
+TWO_DIGIT_YEARS = frozenset({"%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%b-%y"})
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """How the dates of a column are written.
+
+    Attributes:
+        pattern: As `datetime.strptime` takes it; `"iso"` or `"quarter"`.
+        ambiguous: Whether day and month could be the other way round.
+    """
+
+    pattern: str
+    ambiguous: bool = False
+
+    def read(self, cell: Cell) -> datetime | None:
+        """The date that a cell is, without time zone (that of UTC where it names one); `None` if it is none.
+
+        Args:
+            cell: A cell that is not missing.
+        """
+        if isinstance(cell, datetime):
+            return _plain(cell)
+        if isinstance(cell, date):
+            return datetime(cell.year, cell.month, cell.day)
+        if not isinstance(cell, str):
+            return None
+        if self.pattern == "quarter":
+            match = _QUARTER.fullmatch(cell)
+            if match is None:
+                return None
+            year, quarter = int(match[1] or match[4]), int(match[2] or match[3])
+            return datetime(year, 3 * quarter - 2, 1)
+        try:
+            found = (
+                datetime.fromisoformat(cell)
+                if self.pattern == "iso"
+                else datetime.strptime(cell, self.pattern)
+            )
+        except ValueError:
+            return None
+        return _plain(found)
+
+
+def date_format(cells: Sequence[Cell]) -> DateFormat | None:
+    """How a column's dates are written, `None` if it holds no dates.
+
+    Args:
+        cells: Cells that are not missing.
+    """
+    if all(isinstance(cell, date) for cell in cells):
+        return DateFormat("iso")
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if len(texts) != len(cells) or not _may_be_dates(texts):
+        return None
+    distinct = sorted(set(texts))
+    for pattern in _patterns(distinct[0]):
+        form = DateFormat(pattern)
+        if all(form.read(text) is not None for text in distinct):
+            base = next((first for first in AMBIGUOUS if pattern.startswith(first)), None)
+            if base is None:
+                return form
+            other = DateFormat(pattern.replace(base, AMBIGUOUS[base]))
+            return DateFormat(pattern, all(other.read(text) is not None for text in distinct))
+    return None
+
+
+def _may_be_dates(texts: Sequence[str]) -> bool:
+    """A cheap look at a few texts: digits, and something between them."""
+    few = [texts[0], texts[len(texts) // 2], texts[-1]]
+    return all(5 <= len(text) <= 40 and _DIGIT.search(text) and not text.isdigit() for text in few)
+
+
+def _patterns(text: str) -> list[str]:
+    iso = ["iso"] if re.match(r"\d{4}-\d{2}-\d{2}", text) else []
+    timed = [form + tail for form in FORMATS for tail in TIMES] if ":" in text else []
+    return [*iso, *FORMATS, *timed, "quarter"]
+
+
+def _plain(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+@dataclass(frozen=True)
+class DateScale:
+    """Dates as numbers.
+
+    Attributes:
+        origin: The date that is 0.
+        unit: `"years"`, `"months"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
+    """
+
+    origin: datetime
+    unit: str
+
+    @property
+    def text(self) -> str:
+        """Unit and origin: `years since 1959-01-01`."""
+        origin = self.origin
+        shown = origin.date().isoformat() if origin.time() == time(0) else origin.isoformat(" ")
+        return f"{self.unit} since {shown}"
+
+    def number(self, moment: datetime) -> float:
+        """The number of a date; parts of a month count by its own length, of a year by twelve months.
+
+        Args:
+            moment: A date without time zone.
+        """
+        if self.unit in ("years", "months"):
+            months = _months(moment) - _months(self.origin)
+            return round(months / 12 if self.unit == "years" else months, 9)
+        seconds = (moment - self.origin) / timedelta(seconds=1)
+        return seconds / {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[self.unit]
+
+
+def date_scale(moments: Sequence[datetime]) -> DateScale:
+    """Unit and origin that suit a column's dates: numbers that are neither huge nor all the same.
+
+    Args:
+        moments: Dates without time zone; at least one.
+    """
+    first, last = min(moments), max(moments)
+    days = (last - first) / timedelta(days=1)
+    months = days > 365 and all(moment.day == 1 and moment.time() == time(0) for moment in moments)
+    if months or days > 3653:
+        unit = "years"
+    elif days >= 10 or (days >= 2 and all(moment.time() == time(0) for moment in moments)):
+        unit = "days"
+    elif days * 24 >= 10:
+        unit = "hours"
+    else:
+        unit = "days" if days == 0 else ("minutes" if days * 1440 >= 10 else "seconds")
+    whole_days = unit in ("years", "days")
+    return DateScale(datetime(first.year, first.month, first.day) if whole_days else first, unit)
+
+
+def _months(moment: datetime) -> float:
+    length = calendar.monthrange(moment.year, moment.month)[1]
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond * 1e-6
+    return 12 * moment.year + moment.month - 1 + (moment.day - 1 + seconds / 86_400.0) / length

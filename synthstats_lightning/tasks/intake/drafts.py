@@ -1,0 +1,177 @@
+"""Columns while they are understood: what each holds, and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from synthstats_lightning.tasks.intake.column_reading import Reading, read_column
+from synthstats_lightning.tasks.intake.encodings import NumberEncoding
+from synthstats_lightning.tasks.intake.raw_table import RawTable
+from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
+from synthstats_lightning.tasks.intake.roles import guess_role, may_tell_censoring, reason_to_leave_out
+from synthstats_lightning.tasks.intake.screening import association
+
+
+@dataclass
+class Draft:
+    """A column while it is understood.
+
+    Attributes:
+        original: Its name in the table.
+        reading: What it holds.
+        wanted: Whether the user has named it.
+        role: What it is for, so far.
+        reason: Why it is left out, if it is.
+    """
+
+    original: str
+    reading: Reading
+    wanted: bool
+    role: str = "covariate"
+    reason: str = ""
+
+
+def check_response(own: Draft, raw: RawTable, forced: bool) -> None:
+    """Takes a response of words of two levels for 0 and 1.
+
+    Args:
+        own: The column of the response.
+        raw: The table as it was read.
+        forced: Whether the user has said what it holds.
+
+    Raises:
+        ValueError: If it can be no response.
+    """
+    name, reading = own.original, own.reading
+    if reading.kind == "empty":
+        raise ValueError(f"response {name!r} of {raw.source} holds nothing")
+    odd = [text for text in reading.warnings if "are no numbers" in text]
+    if odd and not forced:
+        raise ValueError(f"response {name!r} of {raw.source}: {odd[0]} (give `missing` if they are meant so)")
+    if reading.kind in ("number", "boolean"):
+        return
+    if reading.kind == "date":
+        raise ValueError(f"response {name!r} of {raw.source} holds dates, which no program can model")
+    _check_no_bad_number(name, raw)
+    if len(reading.levels) != 2:
+        raise ValueError(
+            f"response {name!r} of {raw.source} has {len(reading.levels)} levels"
+            f" ({few(reading.levels)}): a response must be numbers, or words of two levels"
+        )
+    zero, one = reading.levels
+    own.reading = replace(reading, kind="boolean", notes=(f"1 is {one}, 0 is {zero}",))
+
+
+def _check_no_bad_number(name: str, raw: RawTable) -> None:
+    """Refuses a response of numbers that has a cell of something else."""
+    kinds = [read_column(name, [cell]).kind for cell in raw.columns[name][:1000]]
+    if "number" not in kinds:
+        return
+    for row, (cell, kind) in enumerate(zip(raw.columns[name], kinds, strict=False)):
+        if kind not in ("number", "empty"):
+            raise ValueError(
+                f"{raw.source}, line {row + raw.first_line}: column {name!r} holds {cell!r}, which is not a"
+                " number"
+            )
+
+
+def response_kind(own: Draft, drafts: Sequence[Draft]) -> tuple[str, str]:
+    """Kind of the response as its values look, and a question where they leave it open.
+
+    Args:
+        own: The column of the response.
+        drafts: All columns of the table.
+    """
+    values = own.reading.values[~np.isnan(own.reading.values)]
+    encoding = own.reading.encoding
+    whole = encoding.whole if isinstance(encoding, NumberEncoding) else True
+    survival = any(
+        may_tell_censoring(draft.original, draft.reading, own.original)
+        for draft in drafts
+        if draft is not own
+    )
+    return guess_response_kind(own.original, values, whole, survival)
+
+
+def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[str, str]) -> None:
+    """Says of each column what it is for.
+
+    Args:
+        drafts: All columns of the table.
+        own: The column of the response.
+        kind: Kind of the response.
+        roles: What the user says, by the table's own names.
+
+    Raises:
+        ValueError: If the user gives a role to a column that holds nothing.
+    """
+    for draft in drafts:
+        if draft is own:
+            draft.role = "response"
+            continue
+        usable = draft.reading.encoding is not None and len(_distinct(draft.reading)) > 1
+        if draft.original in roles:
+            draft.role = roles[draft.original]
+            draft.reason = "as asked" if draft.role == "left_out" else ""
+            if draft.role != "left_out" and not usable:
+                raise ValueError(f"column {draft.original!r} holds nothing that varies, for {draft.role!r}")
+            continue
+        reason = reason_to_leave_out(draft.original, draft.reading)
+        if reason is not None and not (draft.wanted and usable):
+            draft.role, draft.reason = "left_out", reason
+        else:
+            draft.role = guess_role(draft.original, draft.reading, own.original, kind, own.reading.values)
+    for draft in [draft for draft in drafts if draft.role == "total" and draft.original not in roles][1:]:
+        draft.role = "covariate"
+
+
+def screen_columns(drafts: Sequence[Draft], own: Draft, number: int) -> list[str]:
+    """Leaves out all but those covariates that go with the response best.
+
+    Args:
+        drafts: All columns of the table.
+        own: The column of the response.
+        number: Covariates to keep.
+
+    Returns:
+        What was done, a sentence each.
+
+    Raises:
+        ValueError: If `number` is below 1.
+    """
+    if number < 1:
+        raise ValueError(f"screen must be at least 1, got {number}")
+    more = sum(draft.role not in ("left_out", "response") for draft in drafts) - number
+    if more <= 0:
+        return []
+    open_to_it = [draft for draft in drafts if draft.role in ("covariate", "group") and not draft.wanted]
+    response = own.reading.values
+    strength = {
+        draft.original: association(draft.reading.values, response, bool(draft.reading.levels))
+        for draft in open_to_it
+    }
+    weak = sorted(open_to_it, key=lambda draft: strength[draft.original])[:more]
+    for draft in weak:
+        draft.role = "left_out"
+        draft.reason = f"screened: {100 * strength[draft.original]:.0f} % of the response's rank variance"
+    return [
+        f"{len(weak)} covariates are left out because others go with the response better: evidences compare"
+        " programs about the columns that are left"
+    ]
+
+
+def few(names: Sequence[str]) -> str:
+    """The first names of many.
+
+    Args:
+        names: All of the names.
+    """
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def _distinct(reading: Reading) -> list[float]:
+    found: list[float] = np.unique(reading.values[~np.isnan(reading.values)]).tolist()
+    return found

@@ -1,0 +1,60 @@
+"""Whether a response counts something, measures something, or is yes or no."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from synthstats_lightning.tasks.intake.encodings import Numbers
+from synthstats_lightning.tasks.intake.roles import snake
+
+_MEASURES = re.compile(
+    r"(.*_)?(weight|height|length|width|depth|mass|price|cost|income|salary|wage|wages|sales|revenue|profit|gdp|gnp"
+    r"|temperature|temp|pressure|volume|area|distance|speed|concentration|score|index|rate|ratio|percent|pct|yield"
+    r"|bmi|iq|dose|energy|power|voltage|current|age|survival)(_.*)?"
+)
+SMALL = 30
+"""Whole numbers up to this count something."""
+
+
+def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool) -> tuple[str, str]:
+    """Kind of a numeric response, and a question to the user where the values leave it open.
+
+    Args:
+        name: Name of the response.
+        values: Its values, without gaps.
+        whole: Whether they are whole numbers as they are written.
+        survival: Whether another column looks as if it told which rows are censored.
+    """
+    if not (values == np.rint(values)).all() or values.min() < 0:
+        return "continuous", ""
+    if set(np.unique(values).tolist()) == {0.0, 1.0}:
+        return "binary", ""
+    low, high = float(values.min()), float(values.max())
+    measured = (
+        not whole
+        or survival
+        or high > 100_000
+        or (low > 100 and 4 * low > high)
+        or (high > SMALL and _heaped(values))
+        or (high > SMALL and bool(_MEASURES.fullmatch(snake(name))))
+    )
+    if measured:
+        question = (
+            f"{name} holds whole numbers ({low:g} to {high:g}) and is taken for a measurement;"
+            " if it counts something, say response_kind: count"
+        )
+        return "continuous", question
+    if high <= SMALL:
+        return "count", ""
+    question = (
+        f"{name} holds whole numbers ({low:g} to {high:g}) and is taken for a count;"
+        " if it is a measurement, say response_kind: continuous"
+    )
+    return "count", question
+
+
+def _heaped(values: Numbers) -> bool:
+    """Whether all values are multiples of 5 or 10, as rounded measurements are."""
+    return len(np.unique(values)) > 5 and bool((values % 5 == 0).all())

@@ -1,0 +1,155 @@
+"""What columns are for, from their names and values: groups, exposure, totals, identifiers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from synthstats_lightning.tasks.intake.column_reading import Reading
+from synthstats_lightning.tasks.intake.encodings import Numbers
+
+ROLES = (
+    "covariate",
+    "group",
+    "exposure",
+    "total",
+    "standard_error",
+    "lower_limit",
+    "upper_limit",
+    "left_out",
+)
+"""What a column may be for, besides the response."""
+
+_IDENTIFIER = re.compile(
+    r"(.*_)?(id|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
+)
+_ROW_NUMBER = re.compile(
+    r"(.*_)?(row|rows|no|nr|num|number|obs|observation|case|seq|sequence|key|v1|column_\d+)"
+)
+_GROUP = re.compile(
+    r"(.*_)?(id|subject|subj|patient|participant|person|individual|student|pupil|child|teacher|school|class|classroom"
+    r"|site|batch|group|cluster|county|district|region|state|country|city|firm|company|plate|litter|block|plot|lab"
+    r"|laboratory|rater|judge|hospital|clinic|centre|center|ward|family|household|item|animal|rat|mouse|dog|team"
+    r"|player|store|shop|machine|operator|culture|tank|cage|nest|field|farm|herd|village|tribe|dept"
+    r"|department|cask|worker|observer)(_?(id|no|nr|num|number|code|index))?"
+)
+_EXPOSURE = re.compile(
+    r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected)"
+)
+_TOTAL = re.compile(
+    r"(num_|number_of_|n_)?(trials|attempts|total|totals|n|tests|tested|shots|operations|denominator|size)"
+)
+_STANDARD_ERROR = re.compile(r"(.*_)?(se|sem|s_e|std_?err(or)?|standard_?errors?|stderr)(_.*)?")
+_EVENT = re.compile(r"(event|events|died|dead|death|deaths|failed|failure|relapse|uncensored|event_observed)")
+_CENSOR = re.compile(r"(cens\w*|status|delta|observed|is_cens\w*|right_cens\w*)")
+_TIME = re.compile(
+    r"(.*_)?(time|times|survival|duration|days|weeks|months|years|hours|lifetime|tte|los|age_at_.*)(_.*)?"
+)
+
+
+def snake(name: str) -> str:
+    """A name in lower case with `_` between its words.
+
+    Args:
+        name: A name as a table has it: `"SubjectID"`.
+    """
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def reason_to_leave_out(name: str, reading: Reading) -> str | None:
+    """Why a column is of no use to any program, `None` if it may be.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+    """
+    values = reading.values[~np.isnan(reading.values)]
+    rows = len(reading.values)
+    if reading.kind == "empty":
+        return "every cell is missing"
+    if reading.kind == "text":
+        return "text"
+    distinct = len(np.unique(values))
+    if distinct < 2:
+        return f"the same in every row ({_shown(reading, values)})"
+    if reading.kind in ("category", "ordinal") and 2 * distinct > len(values):
+        if distinct == len(values):
+            return "another text in every row: names of rows"
+        return f"{distinct} different texts in {len(values)} rows: too many to be levels"
+    if 2 * len(values) < rows:
+        return f"{rows - len(values)} of {rows} cells are missing"
+    whole = reading.kind == "number" and bool((values == np.rint(values)).all())
+    runs = whole and distinct == len(values) == values.max() - values.min() + 1 and values.min() in (0, 1)
+    named = _IDENTIFIER.fullmatch(snake(name)) or (runs and _ROW_NUMBER.fullmatch(snake(name)))
+    if whole and distinct == len(values) and named:
+        return "another number in every row: numbers of rows"
+    return None
+
+
+def is_group(name: str, reading: Reading) -> bool:
+    """Whether a column says which rows belong together.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+    """
+    values = reading.values[~np.isnan(reading.values)]
+    distinct = len(np.unique(values))
+    if distinct < 3 or 2 * distinct > len(values):
+        return False
+    if reading.kind == "category":
+        return distinct >= 5 or (distinct == 4 and bool(_GROUP.fullmatch(snake(name))))
+    whole = reading.kind == "number" and bool((values == np.rint(values)).all())
+    return whole and bool(_GROUP.fullmatch(snake(name)))
+
+
+def guess_role(name: str, reading: Reading, response: str, kind: str, values: Numbers) -> str:
+    """What a column is for.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+        response: Name of the response.
+        kind: Kind of the response.
+        values: Values of the response, NaN where it is missing.
+    """
+    if is_group(name, reading):
+        return "group"
+    if reading.kind != "number":
+        return "covariate"
+    plain = snake(name)
+    both = ~np.isnan(reading.values) & ~np.isnan(values)
+    here, there = reading.values[both], values[both]
+    whole = bool((here == np.rint(here)).all())
+    positive = len(here) > 0 and bool((here > 0).all())
+    if kind == "count" and _TOTAL.fullmatch(plain) and whole and positive and bool((there <= here).all()):
+        return "total"
+    if kind == "count" and positive and _EXPOSURE.fullmatch(plain):
+        return "exposure"
+    own = plain in (f"{snake(response)}_se", f"se_{snake(response)}", f"{snake(response)}_sd")
+    if kind == "continuous" and positive and not whole and (own or _STANDARD_ERROR.fullmatch(plain)):
+        return "standard_error"
+    return "covariate"
+
+
+def may_tell_censoring(name: str, reading: Reading, response: str) -> bool:
+    """Whether a column may say of which rows a time was cut short.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+        response: Name of the response.
+    """
+    values = reading.values[~np.isnan(reading.values)]
+    if not set(np.unique(values).tolist()) <= {0.0, 1.0}:
+        return False
+    plain = snake(name)
+    looks = bool(_EVENT.fullmatch(plain) or _CENSOR.fullmatch(plain))
+    return looks and (bool(_TIME.fullmatch(snake(response))) or plain.startswith("cens"))
+
+
+def _shown(reading: Reading, values: Numbers) -> str:
+    first = float(values[0])
+    return reading.levels[int(first)] if reading.levels else f"{first:g}"

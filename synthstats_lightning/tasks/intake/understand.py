@@ -1,0 +1,150 @@
+"""From a table as people have it to columns that programs can use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synthstats_lightning.tasks.intake.assembly import kept_rows, named_columns, stored_columns
+from synthstats_lightning.tasks.intake.column_reading import KINDS, read_column
+from synthstats_lightning.tasks.intake.date_parts import date_parts_of
+from synthstats_lightning.tasks.intake.drafts import (
+    Draft,
+    assign_roles,
+    check_response,
+    few,
+    response_kind,
+    screen_columns,
+)
+from synthstats_lightning.tasks.intake.given_names import GivenNames
+from synthstats_lightning.tasks.intake.roles import ROLES, may_tell_censoring
+from synthstats_lightning.tasks.intake.table_reading import read_table
+from synthstats_lightning.tasks.intake.understood import UnderstoodData
+from synthstats_lightning.tasks.intake.views import offered_views
+
+GAPS = ("drop", "refuse", "indicator")
+"""What may be done with missing cells of covariates."""
+
+
+def understand(
+    table: Any,
+    response: str,
+    columns: Sequence[str] | None = None,
+    roles: Mapping[str, str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    levels: Mapping[str, Sequence[str]] | None = None,
+    units: Mapping[str, str] | None = None,
+    gaps: str = "drop",
+    missing: Sequence[str] = (),
+    date_parts: Mapping[str, Sequence[str]] | None = None,
+    kind: str | None = None,
+    views: bool = True,
+    screen: int | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> UnderstoodData:
+    """Understands a table: kinds, levels, units, gaps, roles, and names that programs can use.
+
+    Columns may be named as the table has them or by the name that programs use.
+
+    Args:
+        table: Path of a CSV or Parquet file, or a table of pandas, Polars, Arrow or any library that narwhals
+            knows, or a mapping from names to values.
+        response: Name of the response column.
+        columns: Columns to use, before anything else is looked at; by default all but those of no use.
+        roles: Column to what it is for: one of `intake.roles.ROLES`; by default what names and values look
+            like.
+        kinds: Column to what it holds: one of `intake.column_reading.KINDS`; by default what cells look like.
+        levels: Column to its levels in their order.
+        units: Column to its unit; by default what stands in brackets behind its name or after its numbers.
+        gaps: What is done with missing cells: `"drop"` the rows, `"refuse"` the table, or add an
+            `"indicator"` column for each covariate with gaps, which are then filled with its median, or with
+            a level of their own. Rows without a response are dropped, or refused.
+        missing: Further spellings of a missing cell, such as `"-999"`.
+        date_parts: Column of dates to what else is made of it: `"month"`, `"weekday"` or both.
+        kind: Kind of the response: `"continuous"`, `"count"` or `"binary"`; by default what its values look
+            like.
+        views: Whether programs may also use standardised covariates (`age_z`) and indicators of levels.
+        screen: Number of covariates to keep, those that go with the response best; by default all.
+        delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
+        encoding: Encoding of a CSV file; by default what its bytes say.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        TypeError: If `table` is no table.
+        ValueError: If a setting names no column, the response cannot be one, or nothing is left.
+    """
+    if gaps not in GAPS:
+        raise ValueError(f"gaps must be one of {', '.join(GAPS)}, got {gaps!r}")
+    raw = read_table(table, delimiter, encoding)
+    known = GivenNames(raw)
+    response = known.find(response, "response")
+    said_roles, said_kinds = known.keys(roles, "roles", ROLES), known.keys(kinds, "kinds", KINDS)
+    said_levels, said_parts = known.keys(levels, "levels"), known.keys(date_parts, "date_parts")
+    chosen = list(raw.columns) if columns is None else [known.find(name, "columns:") for name in columns]
+    named = {*(chosen if columns is not None else ()), *said_roles, *said_kinds, *said_levels, *said_parts}
+    drafts = [
+        Draft(
+            name,
+            read_column(
+                name,
+                raw.columns[name],
+                said_kinds.get(name),
+                said_levels.get(name) or raw.levels.get(name),
+                missing,
+                raw.decimal_comma,
+            ),
+            name in named,
+        )
+        for name in raw.columns
+        if name in chosen or name == response
+    ]
+    own = next(draft for draft in drafts if draft.original == response)
+    check_response(own, raw, response in said_kinds)
+    found, question = response_kind(own, drafts)
+    assign_roles(drafts, own, kind or found, said_roles)
+    notes, warnings = list(raw.notes), [question] if question and kind is None else []
+    skipped = [name for name in raw.columns if name not in chosen and name != response]
+    if skipped:
+        notes.append(f"{len(skipped)} columns that `columns` does not name are left out: {few(skipped)}")
+    if screen is not None:
+        notes += screen_columns(drafts, own, screen)
+    warnings += _warnings(drafts, own)
+    # roles are final: names, rows and values follow
+    described = named_columns(drafts, known.keys(units, "units"))
+    values = {column.name: draft.reading.values for column, draft in zip(described, drafts, strict=True)}
+    for column, codes in date_parts_of(described, said_parts, raw, missing):
+        described.append(column)
+        values[column.name] = codes
+    rows, left_out = kept_rows(described, values, gaps, raw.source)
+    kept, data, filled = stored_columns(described, values, rows, kind or found)
+    name = next(column.name for column in kept if column.role == "response")
+    return UnderstoodData(
+        source=raw.source,
+        columns=tuple(kept),
+        response=name,
+        response_kind=kind or found,
+        data=data,
+        views=offered_views(kept, data, name) if views else {},
+        num_rows_read=raw.num_rows,
+        rows=rows,
+        gaps=gaps,
+        missing=tuple(missing),
+        notes=(*notes, *left_out, *filled),
+        warnings=tuple(warnings),
+    )
+
+
+def _warnings(drafts: Sequence[Draft], own: Draft) -> list[str]:
+    """What the user should look at in the columns that are used."""
+    found = []
+    for draft in drafts:
+        if draft.role == "left_out":
+            continue
+        found += [f"{draft.original}: {text}" for text in draft.reading.warnings]
+        if draft.role == "covariate" and may_tell_censoring(draft.original, draft.reading, own.original):
+            found.append(
+                f"{draft.original} may say which values of {own.original} are censored: programs see it as a"
+                " covariate; a column of limits (role upper_limit) lets them say pm.Censored"
+            )
+    return found

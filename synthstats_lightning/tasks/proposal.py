@@ -1,0 +1,77 @@
+"""What the proposal's prompt shows of the data, and the prior's does not."""
+
+from __future__ import annotations
+
+import copy
+from typing import Literal, get_args
+
+import numpy as np
+
+from synthstats_lightning.tasks.columns import number
+from synthstats_lightning.tasks.digest import digest_text, task_digest
+from synthstats_lightning.tasks.task import Task
+
+Proposal = Literal["nothing", "rows", "digest"]
+"""What a proposal's prompt shows of the rows that count: nothing, rows, or a digest of them."""
+Prior = Literal["request"]
+"""What the prior's prompt shows: the request, with no value of the response that counts."""
+MOST_ROWS = 60
+"""Rows that a proposal's prompt shows at most."""
+
+
+def looking(task: Task, proposal: str) -> Task:
+    """The same task, whose proposal's prompt shows something of the rows that count.
+
+    Nothing else changes: the prior's prompt, the rows that count and every score stay as they are.
+
+    Args:
+        task: The task; it is not changed.
+        proposal: What its proposal's prompt shows, one of `Proposal`; with `"nothing"` it keeps its own.
+
+    Raises:
+        ValueError: If the proposal is none of these.
+    """
+    if proposal not in get_args(Proposal):
+        raise ValueError(f"proposal must be one of {', '.join(get_args(Proposal))}, got {proposal!r}")
+    if proposal == "nothing":
+        return task
+    looks = copy.copy(task)
+    looks.proposal = proposal
+    return looks
+
+
+def rows_that_count(task: Task) -> int:
+    """How many rows of a task evidence and elpd count.
+
+    Args:
+        task: A data set; what a policy is to experiment on has none.
+    """
+    return len(task.data[task.response][task.counting_rows])
+
+
+def proposal_text(task: Task) -> str:
+    """What the proposal's prompt shows of a task's data; empty if nothing, or if no row counts.
+
+    Args:
+        task: Whose `proposal` says what that is.
+    """
+    if task.proposal == "nothing" or not rows_that_count(task):
+        return ""
+    return digest_text(task_digest(task)) if task.proposal == "digest" else rows_text(task)
+
+
+def rows_text(task: Task, most: int = MOST_ROWS) -> str:
+    """Rows that count, a line each in their order; of many so many that are spread evenly.
+
+    Args:
+        task: The task whose covariates and response are shown.
+        most: Rows that are shown at most.
+    """
+    part = {name: values[task.counting_rows] for name, values in task.data.items()}
+    count = len(part[task.response])
+    picked = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    told = "all" if len(picked) == count else f"{len(picked)} of {count}"
+    names = [*(name for name in part if name != task.response), task.response]
+    lines = [f"data ({told} rows): {', '.join(names)}"]
+    lines += [", ".join(number(float(part[name][row])) for name in names) for row in picked]
+    return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""CSV files as people have them."""
+
+import pytest
+
+from synthstats_lightning.tasks.intake.csv_reading import read_csv_table
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reader(content, **settings):
+        path = tmp_path / "data.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_csv_table(path, **settings)
+
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("a,b\n1,2\n3,4\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("a;b\n1,5;2\n3;4\n", {"a": ["1,5", "3"], "b": ["2", "4"]}),
+        ("a\tb\n1\t2\n", {"a": ["1"], "b": ["2"]}),
+        (
+            "a;b;c\n1,5;2,5;3,25\n4,0;5,5;6,5\n",
+            {"a": ["1,5", "4,0"], "b": ["2,5", "5,5"], "c": ["3,25", "6,5"]},
+        ),
+        ("a  b\n1.5 2\n3   4\n", {"a": ["1.5", "3"], "b": ["2", "4"]}),
+        ("full name,b\nJo Ann,2 kg\nTo Bo,4 kg\n", {"full name": ["Jo Ann", "To Bo"], "b": ["2 kg", "4 kg"]}),
+        ("a|b\n1|2\n", {"a": ["1"], "b": ["2"]}),
+        ("a\n1\n2\n", {"a": ["1", "2"]}),
+        ("\ufeffa,b\r\n1,2\r\n", {"a": ["1"], "b": ["2"]}),
+        ('a,b\n"two\nlines","say ""x"", y"\n', {"a": ["two\nlines"], "b": ['say "x", y']}),
+        ("a,b,\n1,2,\n3,4,\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("a,b\n1,2\n\n3,4\n,\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("a, b\n1, 2\n", {"a": ["1"], "b": ["2"]}),
+        ("a,a,\n1,2,3\n", {"a": ["1"], "a_2": ["2"], "column_3": ["3"]}),
+        ("a,b\nr1,1,2\nr2,3,4\n", {"row_names": ["r1", "r2"], "a": ["1", "3"], "b": ["2", "4"]}),
+        ("# made up\na,b\n1,2\n", {"a": ["1"], "b": ["2"]}),
+        ("sep=;\na;b\n1;2\n", {"a": ["1"], "b": ["2"]}),
+        ("größe,b\n1,2\n".encode("cp1252"), {"größe": ["1"], "b": ["2"]}),
+        ("größe,b\n1,2\n".encode("utf-16"), {"größe": ["1"], "b": ["2"]}),
+    ],
+)
+def test_files_are_read(read, content, columns):
+    assert dict(read(content).columns) == columns
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b\n1,2\n3\n", "line 3: 1 fields, the header has 2"),
+        ("a,b\n1,2\n3,4,5\n", "line 3: 3 fields, the header has 2"),
+        ("a,b\n", "needs a header line and at least one row"),
+        ("", "needs a header line and at least one row"),
+        (b"PK\x03\x04\x00\x00", "is no text file"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(read, content, message):
+    with pytest.raises(ValueError, match=message):
+        read(content)
+
+
+def test_settings_and_what_was_decided(read, tmp_path):
+    assert read("a;b\n1;2\n", delimiter=",").columns == {"a;b": ["1;2"]}
+    assert read("é\n1\n".encode("cp437"), encoding="cp437").columns == {"é": ["1"]}
+    assert "read as cp1252" in read("é\n1\n".encode("cp1252")).notes
+    german = read("a;b\n1,5;2\n3,25;4\n")
+    assert german.decimal_comma
+    assert "numbers have decimal commas" in german.notes
+    with pytest.raises(ValueError, match="delimiter must be one character, got '::'"):
+        read("a\n1\n", delimiter="::")
+    with pytest.raises(ValueError, match="cannot be read as encoding 'utf-9'"):
+        read("a\n1\n", encoding="utf-9")
+    with pytest.raises(FileNotFoundError, match="no CSV file at"):
+        read_csv_table(tmp_path / "nowhere.csv")

@@ -1,0 +1,65 @@
+"""Dates as people write them."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from synthstats_lightning.tasks.intake.column_reading import read_column
+from synthstats_lightning.tasks.intake.understand import understand
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "text"),
+    [
+        (["1959-01-01", "1959-04-01", "1960-07-01"], [0, 0.25, 1.5], "years since 1959-01-01"),
+        (["2020-01-31", "2020-02-01", "2020-03-01"], [0, 1, 30], "days since 2020-01-31"),
+        (["31/01/2020", "01/02/2020", "15/03/2020"], [0, 1, 44], "days since 2020-01-31"),
+        (["01.02.2020", "03.02.2020", "15.02.2020"], [0, 2, 14], "days since 2020-02-01"),
+        (["Jan 2020", "Feb 2020", "Jan 2022"], [0, 1 / 12, 2], "years since 2020-01-01"),
+        (["2020Q1", "2020Q3", "2022Q1"], [0, 0.5, 2], "years since 2020-01-01"),
+        (["2020-01", "2020-07", "2021-07"], [0, 0.5, 1.5], "years since 2020-01-01"),
+        (
+            ["2020-01-01 10:00", "2020-01-01 16:30", "2020-01-02 10:00"],
+            [0, 6.5, 24],
+            "hours since 2020-01-01 10:00:00",
+        ),
+        (
+            ["2020-01-01T10:00:00Z", "2020-01-01T12:30:00+02:00", "2020-01-02T10:00:00Z"],
+            [0, 0.5, 24],
+            "hours since 2020-01-01 10:00:00",
+        ),
+        ([date(2020, 1, 1), date(2020, 1, 11), date(2020, 2, 1)], [0, 10, 31], "days since 2020-01-01"),
+    ],
+)
+def test_dates_become_numbers_with_unit_and_origin(texts, values, text):
+    reading = read_column("when", texts)
+    assert (reading.kind, reading.unit) == ("date", text)
+    assert reading.values.tolist() == pytest.approx(values)
+
+
+def test_what_could_be_read_otherwise_is_said():
+    ambiguous = read_column("when", ["01/02/2020", "03/04/2020", "05/06/2021"])
+    assert "month first" in ambiguous.warnings[0]
+    assert read_column("when", ["01/02/2020", "03/04/2020", "25/06/2021"]).warnings == ()
+    short = read_column("when", ["01.02.70", "03.04.71"])
+    assert "1969 to 2068" in short.warnings[0]
+    zoned = [datetime(2020, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), datetime(2020, 1, 3, tzinfo=UTC)]
+    assert "UTC" in read_column("when", zoned).warnings[0]
+
+
+def test_numbers_and_words_are_no_dates():
+    assert read_column("year", ["1959", "1960"]).kind == "number"
+    assert read_column("x", ["2020-01-01", "2020-01-02", "soon"]).kind == "category"
+    assert read_column("part", ["12-345", "13-221", "12-345"]).kind == "category"
+
+
+def test_parts_of_dates_where_asked_for():
+    table = {"when": ["2020-01-06", "2020-02-04", "2020-12-02", "2020-03-01"], "y": [1.5, 2.5, 0.5, 4.0]}
+    found = understand(table, "y", date_parts={"when": ["month", "weekday"]})
+    assert list(found.data) == ["when", "y", "when_month", "when_weekday"]
+    assert found.data["when_month"].tolist() == [0, 1, 11, 2]
+    assert found.data["when_weekday"].tolist() == [0, 1, 2, 6]
+    assert found.column("when_weekday").levels[6] == "Sunday"
+    assert found.encode({"when": ["2021-05-04"]})["when_month"].tolist() == [4]
+    with pytest.raises(ValueError, match="must be of month, weekday, got 'hour'"):
+        understand(table, "y", date_parts={"when": ["hour"]})

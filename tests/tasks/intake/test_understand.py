@@ -1,0 +1,289 @@
+"""Tables as people have them, and what is understood of them."""
+
+import numpy as np
+import pytest
+
+from synthstats_lightning.tasks import CSVTask, TableTask, task_prompt, understand
+
+RNG = np.random.default_rng(0)
+ROWS = 40
+
+
+def table(**columns):
+    return {"y": RNG.normal(size=ROWS).round(3).tolist(), **columns}
+
+
+def by_name(found):
+    return {column.original: column for column in found.columns}
+
+
+def test_names_become_those_of_programs():
+    names = [
+        "petal width (cm)",
+        "class",
+        "pm",
+        "2nd dose [mg/l]",
+        "Größe",
+        "naïve %",
+        "a",
+        "a ",
+        "_x",
+        "长度",
+        "!",
+    ]
+    found = understand(table(**{name: RNG.normal(size=ROWS).tolist() for name in names}), "y")
+    programs = {column.original: column.name for column in found.columns}
+    plain = ["petal_width", "class_", "pm_", "x_2nd_dose", "Größe", "naive_percent", "a", "a_2", "_x"]
+    assert list(programs.values())[1:] == [*plain, "长度", "column"]
+    assert by_name(found)["petal width (cm)"].unit == "cm"
+    assert by_name(found)["2nd dose [mg/l]"].unit == "mg/l"
+
+
+def test_columns_of_no_use_are_left_out_and_said():
+    found = understand(
+        table(
+            row=[f"r{place}" for place in range(ROWS)],
+            id=list(range(1, ROWS + 1)),
+            constant=[3] * ROWS,
+            site=["A"] * ROWS,
+            empty=[None] * ROWS,
+            remarks=[f"text {place % 30} of {place}" for place in range(ROWS)],
+            sparse=[1.5, 2.5, 3.5, *[None] * (ROWS - 3)],
+            week=list(range(1, ROWS + 1)),
+            x=RNG.normal(size=ROWS).tolist(),
+        ),
+        "y",
+    )
+    left_out = {column.original: column.notes[0] for column in found.columns if not column.used}
+    assert left_out == {
+        "row": "another text in every row: names of rows",
+        "id": "another number in every row: numbers of rows",
+        "constant": "the same in every row (3)",
+        "site": "the same in every row (A)",
+        "empty": "every cell is missing",
+        "remarks": "another text in every row: names of rows",
+        "sparse": "37 of 40 cells are missing",
+    }
+    assert list(found.data) == ["y", "week", "x"]
+    assert found.num_rows == ROWS
+
+
+def test_groups_are_recognised():
+    found = understand(
+        table(
+            subject_id=[101 + place % 8 for place in range(ROWS)],
+            firm=[f"firm {place % 6}" for place in range(ROWS)],
+            sex=["m", "f"] * (ROWS // 2),
+            children=[place % 4 for place in range(ROWS)],
+        ),
+        "y",
+    )
+    roles = {column.name: (column.kind, column.role) for column in found.columns}
+    assert roles == {
+        "y": ("continuous", "response"),
+        "subject_id_code": ("category", "group"),
+        "firm_code": ("category", "group"),
+        "sex_code": ("category", "covariate"),
+        "children": ("count", "covariate"),
+    }
+    assert found.column("subject_id_code").levels[:2] == ("101", "102")
+    assert found.data["subject_id_code"][:3].tolist() == [0, 1, 2]
+
+
+def test_roles_of_numbers():
+    counts = RNG.poisson(4.0, ROWS).tolist()
+    found = understand(
+        {
+            "deaths": counts,
+            "population": (RNG.uniform(1e3, 1e5, ROWS)).tolist(),
+            "trials": [50] * 20 + [60] * 20,
+        },
+        "deaths",
+    )
+    assert found.column("population").role == "exposure"
+    assert found.column("trials").role == "total"
+    task = TableTask(found, "Deaths.")
+    assert task.total == "trials"
+    assert "exposure" in task_prompt(task).request
+    errors = understand({"effect": [1.5, 2.5, 0.5], "effect_se": [0.25, 0.5, 0.75]}, "effect")
+    assert errors.column("effect_se").role == "standard_error"
+    given = understand(table(x=RNG.uniform(1, 2, ROWS).tolist()), "y", roles={"x": "exposure"})
+    assert given.column("x").role == "exposure"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "asked"),
+    [
+        ([0, 1, 1, 0], "binary", False),
+        (["died", "lived", "died"], "binary", False),
+        (["yes", "no", "no"], "binary", False),
+        ([0, 3, 9, 2], "count", False),
+        ([0, 300, 90, 2], "count", True),
+        ([1120, 1160, 963, 1210], "continuous", True),
+        ([0.5, 3.25, 9.0], "continuous", False),
+        ([-3, 4, 5], "continuous", False),
+        ([60323.0, 61122.0, 60171.0], "continuous", True),
+    ],
+)
+def test_kind_of_the_response(values, kind, asked):
+    found = understand({"x": [0.5 * place for place in range(len(values))], "y": values}, "y")
+    assert found.response_kind == kind
+    assert any("response_kind" in text for text in found.warnings) is asked
+    if set(found.data["y"].tolist()) == {0, 1} and isinstance(values[0], str):
+        assert found.data["y"].tolist() == [int(value in ("lived", "yes")) for value in values]
+
+
+def test_missing_cells_by_policy():
+    cells = {
+        "y": [1.5, 2.5, 3.25, None, 5.0, 0.5],
+        "x": [1, None, 3, 4, 5, 2],
+        "s": ["a", "b", None, "a", "b", "a"],
+    }
+    dropped = understand(cells, "y")
+    assert dropped.rows.tolist() == [0, 4, 5]
+    assert "3 of 6 rows are left out for missing cells: y (1), x (1), s (1)" in dropped.notes
+    with pytest.raises(ValueError, match=r"has missing cells: y \(1\), x \(1\), s \(1\)"):
+        understand(cells, "y", gaps="refuse")
+    kept = understand(cells, "y", gaps="indicator")
+    assert kept.rows.tolist() == [0, 1, 2, 4, 5]
+    assert kept.data["x"].tolist() == [1, 2, 3, 5, 2]
+    assert kept.data["x_missing"].tolist() == [0, 1, 0, 0, 0]
+    assert kept.column("s_code").levels == ("a", "b", "missing")
+    assert kept.data["s_code"].tolist() == [0, 1, 2, 1, 0]
+    encoded = kept.encode({"x": [None, 7], "s": ["b", None]})
+    assert {name: values.tolist() for name, values in encoded.items()} == {
+        "x_missing": [1, 0], "x": [2, 7], "s_code_missing": [0, 1], "s_code": [1, 2],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="gaps must be one of drop, refuse, indicator, got 'impute'"):
+        understand(cells, "y", gaps="impute")
+
+
+def test_new_rows_are_put_through_the_same_encoding(tmp_path):
+    path = tmp_path / "trees.csv"
+    path.write_text("height (m);species;planted\n" + "".join(
+        f"{2 + place / 7:.2f};{'oak' if place % 3 else 'ash'};2020-01-{place + 1:02d}\n".replace(".", ",")
+        for place in range(20)
+    ))  # fmt: skip
+    task = CSVTask(path, "height (m)")
+    assert list(task.data) == ["height", "species_code", "planted"]
+    new = task.encode({"species": ["ash", "oak"], "planted": ["2020-02-01", "2020-01-02"]})
+    assert {name: values.tolist() for name, values in new.items()} == {
+        "species_code": [0, 1],
+        "planted": [31, 1],
+    }
+    for rows, message in (
+        ({"species": ["elm"], "planted": ["2020-02-01"]}, "row 1: column 'species' holds 'elm'"),
+        (
+            {"species": ["ash", None], "planted": ["2020-02-01"] * 2},
+            "row 2: column 'species' has a missing cell",
+        ),
+        ({"planted": ["2020-02-01"]}, "has no column 'species'; columns: planted"),
+        ({"species": ["ash"], "planted": ["then"]}, "column 'planted' holds 'then'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            task.encode(rows)
+    own = task.encode({name: column[:2] for name, column in {
+        "species": ["ash", "oak"], "planted": ["2020-01-01", "2020-01-02"]}.items()})  # fmt: skip
+    assert own["species_code"].dtype == task.data["species_code"].dtype
+
+
+def test_settings_that_name_no_column_or_say_what_is_not_so():
+    cells = table(x=RNG.normal(size=ROWS).tolist())
+    for settings, message in (
+        ({"response": "z"}, "response 'z' is not a column of the table; columns: y, x"),
+        ({"columns": ["z"]}, "columns: 'z' is not a column"),
+        ({"roles": {"x": "king"}}, "roles of 'x' must be one of covariate, group"),
+        ({"kinds": {"x": "colour"}}, "kinds of 'x' must be one of number, category"),
+        ({"kinds": {"x": "date"}}, "column 'x' holds '.*', and not all of it is dates"),
+        ({"screen": 0}, "screen must be at least 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            understand(**{"table": cells, "response": "y", **settings})
+    with pytest.raises(TypeError, match="table must be a path, a mapping, or a table"):
+        understand(3, "y")
+
+
+def test_screening_keeps_what_goes_with_the_response():
+    x = RNG.normal(size=ROWS)
+    noise = {f"noise{place}": RNG.normal(size=ROWS).tolist() for place in range(30)}
+    cells = {**noise, "x": x.tolist(), "y": (np.exp(x) + 0.01 * RNG.normal(size=ROWS)).tolist()}
+    found = understand(cells, "y", screen=3)
+    assert len(found.covariates) == 3
+    assert "x" in found.data
+    assert "28 covariates are left out because others go with the response better" in found.notes[-1]
+
+
+def test_views_standardise_by_numbers_of_the_task():
+    found = understand(
+        {"y": [1.5, 2.0, 0.5, 1.0], "age": [10.0, 20.0, 30.0, 40.0], "age_z": [1, 5, 3, 4]}, "y"
+    )
+    assert "age_z" not in found.views
+    view = found.views["age_z_z"]
+    assert ((found.data["age_z"] - view.centre) / view.scale).std() == pytest.approx(1, abs=1e-5)
+    assert understand(table(x=RNG.normal(size=ROWS).tolist()), "y", views=False).views == {}
+
+
+def test_prompts_name_views_where_asked_for():
+    cells = {"y": [1.5, 2.0, 0.5, 1.0], "age": [10.0, 20.0, 30.0, 40.0], "s": ["a", "b", "a", "b"]}
+    found = understand(cells, "y")
+    assert "age_z" not in task_prompt(TableTask(found)).request
+    told = task_prompt(TableTask(found, tell_views=True)).request
+    assert "\nalso in scope: age_z (age, standardised), s_a (s_code, 1 where it is 0, else 0), s_b (" in told
+
+
+def test_without_domain_knowledge_nothing_is_called_by_its_name():
+    cells = table(species=["oak", "ash"] * (ROWS // 2), age=RNG.normal(size=ROWS).tolist())
+    task = TableTask(understand(cells, "y"), "Trees.", domain_knowledge=False)
+    request = task_prompt(task).request
+    assert "oak" not in request
+    assert sorted(task.views) == ["x1_ash", "x1_oak", "x2_z"]
+    assert list(task.encode({"species": ["oak"], "age": [1.0]})) == ["x1", "x2"]
+
+
+def test_frames_of_other_libraries_are_the_same_as_the_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "y": [1.5, 2.5, 3.5, 4.0],
+            "when": pandas.to_datetime(["2020-01-01", "2020-01-05", None, "2020-02-01"]),
+            "size": pandas.Categorical(["s", "l", "s", "l"], categories=["s", "l"], ordered=True),
+            "n": pandas.array([1, None, 3, 4], dtype="Int64"),
+            "flag": [True, False, True, True],
+        }
+    )
+    found = understand(frame, "y")
+    assert found.rows.tolist() == [0, 3]
+    assert found.data["when"].tolist() == [0, 31]
+    assert found.data["size_code"].tolist() == [0, 1]
+    assert found.data["n"].tolist() == [1, 4]
+    assert found.column("flag").kind == "binary"
+    pyarrow = pytest.importorskip("pyarrow")
+    from_arrow = understand(pyarrow.Table.from_pandas(frame), "y")
+    path = tmp_path / "frame.parquet"
+    frame.to_parquet(path)
+    for other in (from_arrow, CSVTask(path, "y").understood):
+        assert {name: values.tolist() for name, values in other.data.items()} == {
+            name: values.tolist() for name, values in found.data.items()
+        }
+    path.write_text("no parquet")
+    with pytest.raises(ValueError, match="is no Parquet file"):
+        CSVTask(path, "y")
+
+
+def test_numbers_that_are_codes_already_keep_their_name():
+    """Programs that people have written index by the column; `plot_code` is for numbers from 1 on."""
+    numbers = range(ROWS)
+    columns = {
+        "rat": [i // 5 for i in numbers],
+        "plot": [1 + i // 5 for i in numbers],
+        "day": [7.5 * (i % 5) for i in numbers],
+    }
+    found = understand(table(**columns), response="y")
+    assert [by_name(found)[name].name for name in columns] == ["rat", "plot_code", "day"]
+    assert [by_name(found)[name].role for name in columns] == ["group", "group", "covariate"]
+    assert found.data["plot_code"].tolist() == found.data["rat"].tolist() == columns["rat"]
+
+
+def test_a_response_alone_is_described():
+    task = TableTask(understand({"waiting": [54.5, 61.25, 48.0, 80.5, 77.0, 66.5]}, response="waiting"))
+    assert task.description == "Waiting."
