@@ -147,6 +147,9 @@ class Distribution:
         atoms: Whether single values have positive probability although the distribution is not discrete.
         event_from: Names of parameters whose last axis is as long as the last axis of a draw.
         has_cdf: Whether the scorer knows its distribution function, so that it can be truncated or censored.
+        location_and_scale: Names of the two parameters that shifting and stretching a draw change, where the
+            distribution stays what it is.
+        of_exponentials: Name of the distribution, with the same parameters, of a draw's exponential.
         ranges: Of some parameters, the range in which the density is tested where that is not the domain's.
             Constants outside are refused, and parameters that depend on random nodes have no mass outside.
     """
@@ -164,6 +167,8 @@ class Distribution:
     atoms: bool = False
     event_from: tuple[str, ...] = ()
     has_cdf: bool = False
+    location_and_scale: tuple[str, str] | None = None
+    of_exponentials: str | None = None
     ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @property

@@ -29,7 +29,14 @@ UNIT, OPEN_UNIT, WITHIN_ONE = Domain.UNIT, Domain.OPEN_UNIT, Domain.WITHIN_ONE
 COUNT, INTEGER, SIMPLEX = Domain.COUNT, Domain.INTEGER, Domain.SIMPLEX
 
 _ENTRIES = (
-    entry("Normal", {"mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
+    entry(
+        "Normal",
+        {"mu": REAL, "sigma": POSITIVE},
+        Support.REAL,
+        has_cdf=True,
+        location_and_scale=("mu", "sigma"),
+        of_exponentials="LogNormal",
+    ),
     entry("HalfNormal", {"loc": REAL, "sigma": POSITIVE}, Support.POSITIVE, fixed={"loc": 0.0}, has_cdf=True),
     entry(
         "LogNormal",
@@ -69,6 +76,7 @@ _ENTRIES = (
         {"nu": POSITIVE, "mu": REAL, "sigma": POSITIVE},
         Support.REAL,
         has_cdf=True,
+        location_and_scale=("mu", "sigma"),
         ranges={"nu": SHAPE},
     ),
     entry(
@@ -78,10 +86,18 @@ _ENTRIES = (
         has_cdf=True,
         ranges={"nu": SHAPE},
     ),
-    entry("Cauchy", {"alpha": REAL, "beta": POSITIVE}, Support.REAL, has_cdf=True),
+    entry(
+        "Cauchy",
+        {"alpha": REAL, "beta": POSITIVE},
+        Support.REAL,
+        has_cdf=True,
+        location_and_scale=("alpha", "beta"),
+    ),
     entry("HalfCauchy", {"beta": POSITIVE}, Support.POSITIVE, has_cdf=True),
-    entry("Laplace", {"mu": REAL, "b": POSITIVE}, Support.REAL, has_cdf=True),
-    entry("Logistic", {"mu": REAL, "s": POSITIVE}, Support.REAL, has_cdf=True),
+    entry("Laplace", {"mu": REAL, "b": POSITIVE}, Support.REAL, has_cdf=True, location_and_scale=("mu", "b")),
+    entry(
+        "Logistic", {"mu": REAL, "s": POSITIVE}, Support.REAL, has_cdf=True, location_and_scale=("mu", "s")
+    ),
     entry(
         "AsymmetricLaplace",
         {"b": POSITIVE, "kappa": POSITIVE, "mu": REAL},
@@ -91,7 +107,13 @@ _ENTRIES = (
         ranges={"kappa": Range(1e-30, 1e30)},
     ),
     entry("ExGaussian", {"mu": REAL, "sigma": POSITIVE, "nu": POSITIVE}, Support.REAL, has_cdf=True),
-    entry("Gumbel", {"mu": REAL, "beta": POSITIVE}, Support.REAL, has_cdf=True),
+    entry(
+        "Gumbel",
+        {"mu": REAL, "beta": POSITIVE},
+        Support.REAL,
+        has_cdf=True,
+        location_and_scale=("mu", "beta"),
+    ),
     entry(
         "Kumaraswamy",
         {"a": POSITIVE, "b": POSITIVE},
@@ -112,7 +134,13 @@ _ENTRIES = (
         Support.INTERVAL,
         parameter_ranks=(1, 1, 1),
     ),
-    entry("Moyal", {"mu": REAL, "sigma": POSITIVE}, Support.REAL, has_cdf=True),
+    entry(
+        "Moyal",
+        {"mu": REAL, "sigma": POSITIVE},
+        Support.REAL,
+        has_cdf=True,
+        location_and_scale=("mu", "sigma"),
+    ),
     entry(
         "Pareto",
         {"alpha": POSITIVE, "m": POSITIVE},
@@ -128,7 +156,12 @@ _ENTRIES = (
         named=frozenset({"b"}),
         ranges={"b": Range(0.0, 1e6)},
     ),
-    entry("SkewNormal", {"mu": REAL, "sigma": POSITIVE, "alpha": REAL}, Support.REAL),
+    entry(
+        "SkewNormal",
+        {"mu": REAL, "sigma": POSITIVE, "alpha": REAL},
+        Support.REAL,
+        location_and_scale=("mu", "sigma"),
+    ),
     entry(
         "SkewStudentT",
         {"a": POSITIVE, "b": POSITIVE, "mu": REAL, "sigma": POSITIVE},

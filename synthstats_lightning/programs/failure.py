@@ -43,9 +43,13 @@ class FailureCategory(StrEnum):
     response above the best likelihood, or a density claims more mass than 1."""
     MEMORISED = "memorised"
     """The program's constants repeat the response's values."""
+    UNJUDGED = "unjudged"
+    """A term of the reward had no value, and the term says that this is a failure."""
 
 
-TRANSIENT = frozenset({FailureCategory.KILLED, FailureCategory.TIMEOUT, FailureCategory.CPU})
+TRANSIENT = frozenset(
+    {FailureCategory.KILLED, FailureCategory.TIMEOUT, FailureCategory.CPU, FailureCategory.UNJUDGED}
+)
 """Failures that say something of the machine at that moment: the same program may have a score next time."""
 
 OUT_OF_TIME = "time limit"

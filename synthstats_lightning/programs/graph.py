@@ -11,6 +11,23 @@ GRAPH_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """A column that programs may use by a name of its own; a model graph has the expression that makes it.
+
+    Attributes:
+        column: Name of the covariate.
+        centre: What is taken from it.
+        scale: What the difference is divided by.
+        level: Where given, the view is 1 in rows of this value and 0 elsewhere, and the others count nothing.
+    """
+
+    column: str
+    centre: float = 0.0
+    scale: float = 1.0
+    level: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DataSchema:
     """What a model graph may refer to: the columns of a task, without any value.
 
@@ -19,12 +36,14 @@ class DataSchema:
         response: Name of the response column (not among `columns`).
         response_dtype: `"float64"` or `"int64"`.
         num_rows: Rows of the data set; every column and the response have shape `(num_rows,)`.
+        views: Name to what programs may use besides; a model graph has its expression.
     """
 
     columns: Mapping[str, str]
     response: str
     response_dtype: str
     num_rows: int
+    views: Mapping[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +100,35 @@ class ModelGraph:
             "deterministics": sorted([name, index] for name, index in self.deterministics.items()),
         }
         return json.dumps(document, allow_nan=False, separators=(",", ":"))
+
+    def to_record(self) -> str:
+        """The graph with its shapes and dtypes as one line of JSON, which `from_record` reads."""
+        document = [self.to_json(), [list(shape) for shape in self.shapes], list(self.dtypes)]
+        return json.dumps([*document, self.is_canonical], separators=(",", ":"))
+
+    @classmethod
+    def from_record(cls, text: str) -> ModelGraph:
+        """The inverse of `to_record`: of a graph that was validated before it was written.
+
+        Args:
+            text: What `to_record` returned.
+
+        Raises:
+            ValueError: If the text is nothing that `to_record` writes.
+        """
+        try:
+            document, shapes, dtypes, is_canonical = json.loads(text)
+            content = json.loads(document)
+            nodes = tuple(
+                Node(entry.pop("op"), tuple(entry.pop("inputs", ())), entry) for entry in content["nodes"]
+            )
+            return cls(
+                nodes,
+                content["response"],
+                dict(content["deterministics"]),
+                tuple(tuple(shape) for shape in shapes),
+                tuple(dtypes),
+                is_canonical,
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"no record of a model graph: {error!r}") from None

@@ -1,7 +1,8 @@
 """A hostile document into a model graph, or a failure: the one gate between the sandbox and the scorer.
 
 What passes is generative by construction: every distribution is in the table and normalised by the scorer,
-the response appears once, nothing depends on it, and its distribution has the response's base measure.
+the response appears once, nothing depends on it, and its distribution gives its values a probability (whole
+numbers may follow a continuous one, by intervals) or a density.
 Shapes are inferred from declared shapes alone, so nothing large is allocated before its size is known.
 """
 
@@ -57,8 +58,9 @@ def parse_graph(document: str | bytes, schema: DataSchema) -> ModelGraph:
 
     Raises:
         ProgramFailure: `BAD_GRAPH` if the document breaks the schema or a size limit; `UNSUPPORTED` if it
-            is well-formed but outside the language: an unknown distribution or operation, a response of the
-            wrong base measure, a discrete latent without bound, or more than `MAX_LATENT_DIMENSION` latent
+            is well-formed but outside the language: an unknown distribution or operation, a discrete
+            distribution for a response of real numbers, a discrete latent without bound, or more than
+            `MAX_LATENT_DIMENSION` latent
             dimensions.
     """
     content = read_document(document)
@@ -257,13 +259,9 @@ def _check_response(graph: ModelGraph, schema: DataSchema) -> None:
     distribution = distribution_of(node.attributes)
     if distribution.discrete and schema.response_dtype != "int64":
         _unsupported(
-            f"{distribution.name} for a float64 response: the response's base measure decides the density,"
-            " and a continuous response needs a continuous distribution"
-        )
-    if not distribution.discrete and schema.response_dtype != "float64":
-        _unsupported(
-            f"{distribution.name} for an int64 response: the response's base measure decides the density,"
-            " and counts need a discrete distribution"
+            f"{distribution.name} for a response of real numbers, none of which has a probability: write a"
+            " continuous distribution (if the response counts something, the task must say response_kind:"
+            " count, and as `missing` what stands for a missing cell, such as -1)"
         )
 
 

@@ -216,16 +216,16 @@ def test_response_must_have_the_rows_of_the_task() -> None:
     assert failure(w.document()).category is BAD
 
 
-def test_base_measure_of_the_response_decides() -> None:
-    continuous = log_linear().document()
+def test_real_numbers_follow_no_discrete_distribution() -> None:
     w = Writer()
     w.respond("Poisson", w.const(3.0))
     discrete = w.document()
-    for document, schema in ((continuous, COUNTS), (discrete, SCHEMA)):
-        caught = failure(document, schema)
-        assert caught.category is UNSUPPORTED
-        assert "base measure" in caught.message
+    caught = failure(discrete, SCHEMA)
+    assert caught.category is UNSUPPORTED
+    assert "response_kind: count" in caught.message
     assert parse_graph(json.dumps(discrete), COUNTS).dtypes[-1] == "int64"
+    # whole numbers may follow a continuous one, by intervals
+    assert parse_graph(json.dumps(log_linear().document()), COUNTS).dtypes[-1] == "float64"
 
 
 def test_discrete_latents_are_unsupported_only_where_they_matter() -> None:
