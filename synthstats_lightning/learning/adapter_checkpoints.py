@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from torch import nn
 
 from synthstats_lightning.policy import Policy
+from synthstats_lightning.policy.base_identity import differences
 
-FORMAT = 1
+FORMAT = 2
 """Of what a module adds to a checkpoint."""
 
 
@@ -41,19 +43,23 @@ def check_checkpoint(checkpoint: dict[str, Any], policy: Policy) -> None:
         policy: The policy that takes the adapter.
 
     Raises:
-        ValueError: If the format, the base model or its tokenizer differ.
+        ValueError: If the format, the base model or its tokenizer differ; with `check_base: false` of the
+            policy's settings only the format counts, and the rest is warned of.
     """
     if checkpoint.get("synthstats_format") != FORMAT:
         raise ValueError(
             f"checkpoint of format {checkpoint.get('synthstats_format')!r}; this version reads {FORMAT}"
         )
     saved, present = checkpoint["policy_identity"], policy.identity()
-    if saved != present:
-        keys = sorted(key for key in {*saved, *present} if saved.get(key) != present.get(key))
-        raise ValueError(
-            "the checkpoint's adapter belongs to another policy: "
-            + "; ".join(f"{key} was {saved.get(key)!r}, now {present.get(key)!r}" for key in keys)
+    if keys := differences(saved, present):
+        what = "; ".join(f"{key} was {saved[key]!r}, now {present[key]!r}" for key in keys)
+        message = (
+            f"the checkpoint's adapter belongs to another policy ({saved['name']!r}, now"
+            f" {present['name']!r}): {what}"
         )
+        if policy.settings.check_base:
+            raise ValueError(f"{message}; `check_base: false` of the model takes it all the same")
+        warnings.warn(message, stacklevel=2)
 
 
 def _trainable(module: nn.Module) -> set[str]:

@@ -31,6 +31,15 @@ def is_log_step(trainer: Trainer) -> bool:
     return every > 0 and trainer.global_step % every == 0
 
 
+def is_ending(trainer: Trainer) -> bool:
+    """Whether training has been asked to end.
+
+    Args:
+        trainer: The trainer of the run.
+    """
+    return bool(trainer.should_stop or trainer.received_sigterm)
+
+
 def hear_sigterm(trainer: Trainer) -> None:
     """Ends an evaluation at its next batch; Lightning itself listens between training batches only.
 

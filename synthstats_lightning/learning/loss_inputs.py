@@ -60,7 +60,7 @@ def loss_inputs(
 
     Without token-wise needs this is one pass that yields one number a program; with them it is the same pass,
     which yields the tokens' log-probabilities and, from the same normaliser, those of stopping. Token-wise
-    needs of the reference policy cost a pass without gradient.
+    needs of the reference policy cost a pass without gradient, given the prior's prompts.
 
     Args:
         policy: The policy that is trained.
@@ -71,6 +71,7 @@ def loss_inputs(
     """
     ids, mask, own = batch.program_ids, batch.program_mask, batch.own_mask
     given = (batch.prompt_ids, ids, mask, batch.prompt_mask)
+    prior_ids, prior_mask = batch.prior_prompts
     options: dict[str, Any] = {"min_new_tokens": min_new_tokens, "own_mask": own}
     named: ObjectiveInputs = {}
     hidden: Tensor | None = None
@@ -84,7 +85,7 @@ def loss_inputs(
             hidden = tokens.hidden if own is None else at_own_tokens(tokens.hidden, own)
     if not REFERENCE_INPUTS.isdisjoint(needs):
         with torch.no_grad(), policy.evaluating(), policy.reference():
-            reference = policy.token_and_stop_log_probs(*given, **options)
+            reference = policy.token_and_stop_log_probs(prior_ids, ids, mask, prior_mask, **options)
         named["reference_token_log_probs"] = reference.token
         named["reference_stop_log_probs"] = reference.stop
     named["task_index"] = batch.task_index

@@ -12,6 +12,9 @@ from synthstats_lightning.replay import TrajectoryBatch
 class MovingReference:
     """The policy as it was some steps ago, for objectives that reset their reference to it.
 
+    Until the first reset the reference is the prior, given the prior's prompt; then it is a former policy,
+    which is given what the policy is.
+
     Args:
         every_n_steps: Training steps between resets; with 0 the reference stays what it was at the start.
 

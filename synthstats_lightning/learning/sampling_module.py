@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities import rank_zero_info
 
 from synthstats_lightning.learning.loops import hear_sigterm
 from synthstats_lightning.learning.prompts import PromptBatch
@@ -19,6 +20,8 @@ from synthstats_lightning.policy import (
     resample_suffixes,
     sample_episodes,
 )
+from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
+from synthstats_lightning.policy.prompt_room import check_reads_data, check_room
 from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Prompt
@@ -41,6 +44,7 @@ class SamplingModule(LightningModule):
     sampling: SamplingSettings
     seed: int
     throughput: Throughput | None
+    _told: MemoryPlan | None = None
 
     @property
     def loaded_policy(self) -> Policy:
@@ -100,7 +104,7 @@ class SamplingModule(LightningModule):
         """Fresh programs, or episodes, from the policy as it is now.
 
         Args:
-            prompts: One a task.
+            prompts: One a task; the reference policy is given the prior's part of each.
             num_samples: Programs a prompt, one number or one for each.
             settings: Temperature, exploration and length.
             stream: Number of the random stream: equal seed, rank and stream give equal programs.
@@ -108,17 +112,31 @@ class SamplingModule(LightningModule):
         """
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
+        check_reads_data(policy.text_config, policy.name, any(prompt.data for prompt in prompts))
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
-        at = {"seed": self.seed, "rank": self.global_rank, "step": stream}
+        priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
+        at: dict[str, Any] = {"seed": self.seed, "rank": self.global_rank, "step": stream}
+        at["prior_prompts"] = priors
         with float32_by_default():
             if environments:
                 programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
             else:
+                requests = [prompt.request for prompt in prompts]
+                config = policy.text_config
+                check_room(config, policy.name, encoded, requests, settings.max_new_tokens)
                 programs = policy.sample(encoded, num_samples, settings, **at)
+        self._tell_plan(policy)
         if self.throughput is not None:
             own = programs.program_mask if programs.own_mask is None else programs.own_mask
             self.throughput.sampled(own)
         return programs
+
+    def _tell_plan(self, policy: Policy) -> None:
+        """Says how programs are decoded: the first time, and the first time that they do not fit at once."""
+        plan = policy.memory.plan
+        if plan is not None and (self._told is None or plan.num_blocks > 1 >= self._told.num_blocks):
+            rank_zero_info(str(plan))
+            self._told = plan
 
     def resample_suffixes(
         self,
@@ -131,7 +149,7 @@ class SamplingModule(LightningModule):
         """Programs that begin with given tokens and go on as the policy will; see `policy.resample_suffixes`.
 
         Args:
-            prompts: One a task.
+            prompts: One a task; the reference policy is given the prior's part of each.
             prompt_index: Which prompt each program answers.
             prefixes: First tokens of each program.
             settings: Temperature, exploration and length.
@@ -140,7 +158,7 @@ class SamplingModule(LightningModule):
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
+        priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
+        at = self.seed, self.global_rank, stream
         with float32_by_default():
-            return resample_suffixes(
-                policy, encoded, prompt_index, prefixes, settings, self.seed, self.global_rank, stream
-            )
+            return resample_suffixes(policy, encoded, prompt_index, prefixes, settings, *at, priors)

@@ -39,7 +39,9 @@ def log_variance_estimate(
 class LogPartition(Float32Module, ABC):
     """A learned log Z for each task.
 
-    Parameters stay float32 whatever `.to(dtype)`, `.half()` or a precision plugin asks for.
+    Parameters stay float32 whatever `.to(dtype)`, `.half()` or a precision plugin asks for. They are log Z of
+    the whole target. Where log rewards are given in nats above some level of each task, losses need log Z
+    above the same: `forward` takes `offset` off.
 
     Args:
         num_tasks: Number of tasks.
@@ -48,19 +50,26 @@ class LogPartition(Float32Module, ABC):
         ValueError: If `num_tasks` is less than 1.
 
     Attributes:
-        initialised: Which tasks `initialise` has set, bool `[tasks]`; saved with the module.
+        initialised: Which tasks `initialise` or `place` has set, bool `[tasks]`; saved with the module.
+        offset: What the log targets that losses see lack, in nats, float32 `[tasks]`; saved with the module.
     """
 
     initialised: Tensor
+    offset: Tensor
 
     def __init__(self, num_tasks: int) -> None:
         super().__init__()
         if num_tasks < 1:
             raise ValueError(f"num_tasks must be at least 1, got {num_tasks}")
         self.register_buffer("initialised", torch.zeros(num_tasks, dtype=torch.bool))
+        self.register_buffer("offset", torch.zeros(num_tasks, dtype=torch.float32))
+
+    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """The log Z of each row's task as losses see it, in nats above `offset`."""
+        return self.whole(task_index) - self.offset[task_index]
 
     @abstractmethod
-    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    def whole(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The log Z of each row's task, in nats."""
 
     @abstractmethod
@@ -71,7 +80,18 @@ class LogPartition(Float32Module, ABC):
         """Log Z of every task, in nats, detached."""
         with torch.no_grad():
             tasks = torch.arange(len(self.initialised), device=self.initialised.device)
-            return self.forward(tasks).detach()
+            return self.whole(tasks).detach()
+
+    @torch.no_grad()
+    def place(self, target: Float[Tensor, " tasks"], chosen: Bool[Tensor, " tasks"]) -> None:
+        """Makes log Z of the chosen tasks what an estimate from elsewhere says, and `initialise` keep it.
+
+        Args:
+            target: Log Z of every task, in nats; the same on all ranks.
+            chosen: Which of the values count.
+        """
+        self.assign(target.to(self.offset), chosen.to(self.initialised))
+        self.initialised |= chosen.to(self.initialised)
 
     @torch.no_grad()
     def initialise(self, log_ratio: Float[Tensor, " batch"], task_index: Int[Tensor, " batch"]) -> None:
@@ -89,7 +109,7 @@ class LogPartition(Float32Module, ABC):
         estimate, present = self._estimate(log_ratio, task_index)
         fresh = present & ~self.initialised
         self.initialised |= fresh
-        self.assign(estimate, fresh)
+        self.assign(estimate + self.offset, fresh)
 
     @torch.no_grad()
     def follow(
@@ -100,7 +120,8 @@ class LogPartition(Float32Module, ABC):
         Arguments and ranks are as for `initialise`, which comes first.
         """
         estimate, present = self._estimate(log_ratio, task_index)
-        self.assign(torch.lerp(self.per_task(), estimate, rate), present & self.initialised)
+        moved = torch.lerp(self.per_task(), estimate + self.offset, rate)
+        self.assign(moved, present & self.initialised)
 
     def _estimate(
         self, log_ratio: Tensor, task_index: Tensor
@@ -130,7 +151,7 @@ class LogZ(LogPartition):
         super().__init__(num_tasks)
         self.value = nn.Parameter(torch.full((num_tasks,), float(initial), dtype=torch.float32))
 
-    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    def whole(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The log Z of each row's task, in nats."""
         return self.value[task_index]
 
@@ -158,7 +179,7 @@ class ScalarLogZ(LogPartition):
         super().__init__(num_tasks)
         self.value = nn.Parameter(torch.full((1,), float(initial), dtype=torch.float32))
 
-    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    def whole(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The one log Z, for each row, in nats."""
         return self.value.expand(len(task_index))
 

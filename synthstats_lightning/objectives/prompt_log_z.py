@@ -57,7 +57,7 @@ class PromptLogZ(LogPartition):
         standardised = nn.functional.layer_norm(features.detach().float(), features.shape[1:])
         return self._value(standardised)
 
-    def forward(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    def whole(self, task_index: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The log Z of each row's task, in nats; b for a task whose prompt has no features yet."""
         return self._value(self.features[task_index])
 

@@ -1,7 +1,8 @@
 """The policy: loading, adapters, sampling, log-probabilities. Imports transformers on first use only."""
 
-from synthstats_lightning.policy.loading import ModelSettings, load_policy, resolve
+from synthstats_lightning.policy.loading import load_policy, resolve
 from synthstats_lightning.policy.lora import LoraSettings
+from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.multi_turn import Environment, Episode, sample_episodes
 from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed, on_policy

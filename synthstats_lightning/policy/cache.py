@@ -94,3 +94,30 @@ def sampling_cache(config: Any) -> Cache:
 def training_cache(config: Any) -> Cache:
     """An empty cache that gradients pass through."""
     return DynamicCache(config=config)
+
+
+def keeps_every_state(config: Any) -> bool:
+    """Whether a model's cache only ever grows, so that gradients pass through a cache that rows share.
+
+    States of linear attention and convolutions are overwritten at every call: what the first call saved for
+    its gradient is gone after the second, and not every model goes on from them with several tokens.
+    """
+    layers = DynamicCache(config=config).layers
+    return all(isinstance(layer, DynamicLayer) and not hasattr(layer, "conv_states") for layer in layers)
+
+
+def cache_bytes(cache: Cache) -> int:
+    """Bytes of all tensors that a cache holds, without the room that it has beyond them."""
+    return sum(_tensor_bytes(value) for layer in cache.layers for value in _held(layer))
+
+
+def _held(layer: Any) -> list[Any]:
+    return [value for name, value in vars(layer).items() if name != "buffers"]
+
+
+def _tensor_bytes(value: Any) -> int:
+    if isinstance(value, Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(_tensor_bytes, value)) if isinstance(value, list | tuple) else 0

@@ -1,4 +1,4 @@
-"""Between text and tokens: prompts, stop tokens, and hashes that say which tokenizer it was."""
+"""Between text and tokens: prompts, and hashes that say which tokenizer it was."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ import json
 from typing import Any
 
 
-def encode_prompt(tokenizer: Any, rules: str, request: str, thinking: bool = False) -> list[int]:
+def encode_prompt(
+    tokenizer: Any, rules: str, request: str, thinking: bool = False, data: str = ""
+) -> list[int]:
     """Token ids of a prompt, up to where the program starts.
 
     With a chat template: rules as the system message, request as the user's, then the start of the answer; a
     template that refuses system messages gets both in the user's. Without one: rules, an empty line, request,
-    an empty line.
+    an empty line. What is shown of the data stands below the request.
 
     Args:
         tokenizer: A transformers tokenizer.
         rules: What a program is, the same for every task.
         request: What this task's data are.
         thinking: Whether a model that can think is asked to.
+        data: What a proposal's prompt shows of this task's data; the prior's shows nothing.
     """
+    if data:
+        request = f"{request}\n{data}"
     if not getattr(tokenizer, "chat_template", None):
         ids: list[int] = tokenizer(f"{rules}\n\n{request}\n\n").input_ids
         return ids
@@ -34,37 +39,31 @@ def encode_prompt(tokenizer: Any, rules: str, request: str, thinking: bool = Fal
     return ids
 
 
-def render_chat(tokenizer: Any, messages: list[dict[str, str]], thinking: bool = False) -> str:
+def render_chat(
+    tokenizer: Any, messages: list[dict[str, str]], thinking: bool = False, begin_answer: bool = True
+) -> str:
     """Messages as the chat template writes them, up to where the next answer starts.
 
     Args:
         tokenizer: A transformers tokenizer with a chat template.
         messages: Messages of the conversation, each with `role` and `content`.
         thinking: Whether a model that can think is asked to.
+        begin_answer: Whether the beginning of the assistant's next turn is written behind them.
     """
-    # enable_thinking is read by templates of models that can think, and ignored by the others
-    text: str = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, tokenize=False, enable_thinking=thinking
-    )
-    return text
 
-
-def stop_token_ids(tokenizer: Any, generation_config: Any | None) -> tuple[int, ...]:
-    """Tokens that end a program, the one that the chat template ends a turn with first.
-
-    Raises:
-        ValueError: If neither the tokenizer nor the model names one.
-    """
-    named = getattr(generation_config, "eos_token_id", None)
-    named = named if isinstance(named, list) else [named]
-    found = [token for token in dict.fromkeys([tokenizer.eos_token_id, *named]) if token is not None]
-    if not found:
-        raise ValueError(
-            "the tokenizer has no end-of-sequence token, so a program could never end; set eos_token"
+    def render(given: list[dict[str, Any]]) -> str:
+        # enable_thinking is read by templates of models that can think, and ignored by the others
+        text: str = tokenizer.apply_chat_template(
+            given, add_generation_prompt=begin_answer, tokenize=False, enable_thinking=thinking
         )
-    template = str(getattr(tokenizer, "chat_template", None) or "")
-    in_template = [token for token in found if tokenizer.convert_ids_to_tokens(token) in template]
-    return tuple(dict.fromkeys(in_template + found))
+        return text
+
+    text = render(messages)
+    if messages[-1]["content"].strip() in text:
+        return text
+    # templates of models that also see pictures take contents in parts
+    parts = [{**each, "content": [{"type": "text", "text": each["content"]}]} for each in messages]
+    return render(parts)
 
 
 def tokenizer_hash(tokenizer: Any) -> str:

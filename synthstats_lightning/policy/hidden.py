@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,21 @@ def last_hidden_states(backbone: nn.Module, **arguments: Any) -> Tensor:
     """One call of a language model without its head."""
     hidden: Tensor = backbone(**arguments, return_dict=True).last_hidden_state
     return hidden
+
+
+def distinct_prompts(
+    prompts: Sequence[Sequence[int]], counts: Int[Tensor, " prompts"]
+) -> tuple[list[tuple[int, ...]], Int[Tensor, " batch"]]:
+    """Each prompt that has rows once, and which of them each row has.
+
+    Args:
+        prompts: Token ids of the prompts.
+        counts: How many rows each of them has.
+    """
+    wanted = [tuple(prompt) for prompt, count in zip(prompts, counts.tolist(), strict=True) if count]
+    distinct = list(dict.fromkeys(wanted))
+    prompt_of = torch.tensor([distinct.index(prompt) for prompt in wanted], device=counts.device)
+    return distinct, prompt_of.repeat_interleave(counts[counts > 0])
 
 
 def pad_left(
@@ -38,6 +53,22 @@ def pad_left(
     ids = [[pad_id] * (width - len(prompt)) + prompt for prompt in prompts]
     mask = [[False] * (width - len(prompt)) + [True] * len(prompt) for prompt in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def pad_right(
+    rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | None = None
+) -> tuple[Int[Tensor, "batch time"], Bool[Tensor, "batch time"]]:
+    """Programs as one tensor, padded on the right, and True on their tokens.
+
+    Args:
+        rows: Token ids, at least one row.
+        pad_id: What fills the end of shorter rows.
+        device: Where to put the tensors.
+    """
+    lengths = torch.tensor([len(row) for row in rows])
+    width = int(lengths.max())
+    ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows], dtype=torch.long)
+    return ids.to(device), (torch.arange(width) < lengths[:, None]).to(device)
 
 
 def run_backbone(
@@ -69,17 +100,20 @@ def run_backbone(
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -new:]
     arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": None if mask is None else mask.long()}
     kind: Any = type(backbone)
-    if _takes_positions(kind):
+    if _takes(kind, "position_ids"):
         arguments["position_ids"] = positions
-    return forward(
-        backbone, **arguments, past_key_values=past_key_values, use_cache=past_key_values is not None
-    )
+    # models without attention call their cache otherwise, and want a mask of what is new
+    stateful = _takes(kind, "cache_params")
+    arguments["cache_params" if stateful else "past_key_values"] = past_key_values
+    if stateful and mask is not None:
+        arguments["attention_mask"] = mask[:, -new:].long()
+    return forward(backbone, **arguments, use_cache=past_key_values is not None)
 
 
 @cache
-def _takes_positions(kind: Any) -> bool:
-    """Whether a model takes `position_ids`; those with relative biases do not."""
-    return "position_ids" in inspect.signature(kind.forward).parameters
+def _takes(kind: Any, name: str) -> bool:
+    """Whether a model takes an argument: those with relative biases, for one, take no `position_ids`."""
+    return name in inspect.signature(kind.forward).parameters
 
 
 def program_hidden_states(

@@ -5,15 +5,23 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
+from synthstats_lightning.policy.base_identity import base_identity
+from synthstats_lightning.policy.language_part import (
+    is_multimodal,
+    load_processor_template,
+    text_backbone,
+    text_config,
+)
 from synthstats_lightning.policy.log_probs import OutputHead
 from synthstats_lightning.policy.lora import LoraSettings, add_adapter, load_adapter
+from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.policy import Policy
 
 TINY = "tiny"
@@ -24,49 +32,10 @@ BUNDLED = {TINY: "tiny", TINY_EPISODES: "tiny_episodes"}
 """Names of the bundled policies and their folders."""
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """How the base model is loaded.
-
-    Attributes:
-        dtype: Number type of the base weights; `"auto"` takes what they were saved in, and float32 for the
-            bundled policy. Adapters are always float32.
-        load_in_4bit: Quantise the base weights to 4 bits (NF4); needs a CUDA device and the `quantization`
-            extra.
-        gradient_checkpointing: Recompute activations in the backward pass: less memory, more time.
-        revision: Branch, tag or commit of a hub repository; `None` for its default branch.
-        attention: Attention implementation that transformers is asked for, `None` for its own choice.
-        micro_batch_tokens: Padded tokens, prompt and program, that one forward pass of the loss sees at most;
-            a larger batch goes through in pieces, with one gradient and one optimiser step for all. `None`
-            passes it at once. It costs one more forward pass, so that gradient checkpointing beside it saves
-            little and costs another.
-        compile: Compile the forward pass that yields log-probabilities with `torch.compile`. The first steps
-            take minutes longer; sampling is as before.
-
-    Raises:
-        ValueError: If `dtype` is not one of the allowed, or `micro_batch_tokens` is less than 1.
-    """
-
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    load_in_4bit: bool = False
-    gradient_checkpointing: bool = False
-    revision: str | None = None
-    attention: str | None = None
-    micro_batch_tokens: int | None = None
-    compile: bool = False
-
-    def __post_init__(self) -> None:
-        allowed = ("auto", "float32", "bfloat16", "float16")
-        if self.dtype not in allowed:
-            raise ValueError(f"dtype must be one of {', '.join(allowed)}, got {self.dtype!r}")
-        if self.micro_batch_tokens is not None and self.micro_batch_tokens < 1:
-            raise ValueError(f"micro_batch_tokens must be at least 1, got {self.micro_batch_tokens}")
-
-
 def load_policy(
     name_or_folder: str,
     lora: LoraSettings | None = LoraSettings(),  # noqa: B008 - frozen
-    model: ModelSettings = ModelSettings(),
+    model: ModelSettings = ModelSettings(),  # noqa: B008 - frozen
     adapter: str | Path | None = None,
     seed: int | None = None,
 ) -> Policy:
@@ -96,6 +65,7 @@ def load_policy(
     language_model.requires_grad_(False)
     head = output_head(language_model)
     check_head(language_model, head)
+    base = base_identity(language_model)
     if model.gradient_checkpointing:
         _checkpoint_gradients(language_model)
     adapted = language_model
@@ -108,9 +78,7 @@ def load_policy(
             adapted = add_adapter(language_model, lora)
     # asked for anew: the adapter may have wrapped it
     head = replace(head, module=language_model.get_output_embeddings())
-    policy = Policy(
-        adapted, tokenizer, name_or_folder, head, model.revision, model.micro_batch_tokens, model.compile
-    )
+    policy = Policy(adapted, tokenizer, name_or_folder, head, model, base)
     return policy.train(policy.has_adapter)
 
 
@@ -144,7 +112,7 @@ def resolve(name_or_folder: str) -> str:
 
 def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
     """Model and tokenizer."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
     revision = settings.revision or "main"
     arguments: dict[str, Any] = {"dtype": settings.dtype, "revision": revision}
@@ -157,10 +125,16 @@ def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(source, revision=revision)
         # the loss needs the log-probabilities of the policy that samples, which has no dropout; that of the
         # adapter is a choice of `LoraSettings`
-        for name, value in config.to_dict().items():
-            if "drop" in name and isinstance(value, float):
-                setattr(config, name, 0.0)
-        model = AutoModelForCausalLM.from_pretrained(source, config=config, **arguments)
+        for part in (config, text_config(config)):
+            for name, value in part.to_dict().items():
+                if "drop" in name and isinstance(value, float):
+                    setattr(part, name, 0.0)
+        kind = AutoModelForCausalLM if type(config) in AutoModelForCausalLM._model_mapping else None
+        if kind is None and is_multimodal(config):
+            kind = AutoModelForImageTextToText
+        model = (kind or AutoModelForCausalLM).from_pretrained(source, config=config, **arguments)
+        if is_multimodal(config) and not tokenizer.chat_template:
+            tokenizer.chat_template = load_processor_template(source, revision)
     except OSError as error:
         reason = " ".join(str(error).split())
         raise OSError(
@@ -221,7 +195,7 @@ def output_head(model: Any) -> OutputHead:
     module = model.get_output_embeddings()
     if module is None:
         raise ValueError(f"{type(model).__name__} has no output embedding; a causal language model is needed")
-    config = model.config
+    config = text_config(model.config)
     softcap = getattr(config, "final_logit_softcapping", None)
     scale = float(getattr(config, "logit_scale", None) or 1.0) / float(
         getattr(config, "logits_scaling", None) or 1.0
@@ -239,7 +213,7 @@ def check_head(model: Any, head: OutputHead) -> None:
     ids = torch.tensor([[0, 1]], device=model.device)
     mask = torch.ones_like(ids)
     logits = model(input_ids=ids, attention_mask=mask).logits[0].float()
-    hidden = model.base_model(input_ids=ids, attention_mask=mask, return_dict=True).last_hidden_state[0]
+    hidden = text_backbone(model)(input_ids=ids, attention_mask=mask, return_dict=True).last_hidden_state[0]
     ours = head.logits(hidden)
     low_precision = next(head.module.parameters()).dtype != torch.float32
     tolerance = 5e-2 if low_precision else 1e-3

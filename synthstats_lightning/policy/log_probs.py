@@ -66,6 +66,21 @@ class OutputHead:
         return logits
 
 
+class ProgramLogProbs(NamedTuple):
+    """What one pass over programs yields, in float32 and, but for `hidden`, in nats.
+
+    Attributes:
+        token: log π of each token, 0 where the mask is False.
+        stop: log π(stop | prefix) in the place of each token, 0 where the mask is False and −inf where a
+            minimum length rules stopping out.
+        hidden: Last hidden states that predict each token; masked positions hold anything.
+    """
+
+    token: Float[Tensor, "batch time"]
+    stop: Float[Tensor, "batch time"]
+    hidden: Float[Tensor, "batch time hidden"]
+
+
 def token_log_probs(
     hidden: Float[Tensor, "tokens hidden"], targets: Int[Tensor, " tokens"], head: OutputHead
 ) -> Float[Tensor, " tokens"]:

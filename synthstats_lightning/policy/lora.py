@@ -12,6 +12,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from synthstats_lightning.policy.language_part import ALL_LINEAR, language_targets, refused_layers
+
 
 @dataclass(frozen=True)
 class LoraSettings:
@@ -23,7 +25,8 @@ class LoraSettings:
             `rank_stabilised`.
         dropout: Dropout on the adapter's input during training steps, in `[0, 1)`; never while sampling.
         target_modules: Names of the layers to adapt (`"q_proj"`, also embeddings such as `"embed_tokens"`),
-            or `"all-linear"` for every linear layer except the output head.
+            or `"all-linear"` for every linear layer except the output head. Of a model that also sees or
+            hears only layers of its language part.
         modules_to_save: Names of layers to train in full and save with the adapter, for example `"lm_head"`.
         rank_stabilised: Scale by `alpha / sqrt(rank)` (Kalajdzievski 2023, arXiv:2312.03732).
 
@@ -73,12 +76,14 @@ def add_adapter(model: Any, settings: LoraSettings) -> Any:
         r=settings.rank,
         lora_alpha=settings.alpha,
         lora_dropout=settings.dropout,
-        target_modules=settings.target_modules,
+        target_modules=language_targets(model, settings.target_modules),
         modules_to_save=settings.modules_to_save,
         use_rslora=settings.rank_stabilised,
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),  # GPT-2's layers
         task_type="CAUSAL_LM",
     )
+    if settings.target_modules == ALL_LINEAR:
+        config.exclude_modules = refused_layers(model, config) or None
     with _quiet_peft():
         return _prepared(get_peft_model(model, config))
 

@@ -13,16 +13,17 @@ from torch import Tensor
 
 from synthstats_lightning.policy.hidden import pad_left
 from synthstats_lightning.policy.lora import folded
-from synthstats_lightning.policy.policy import TOKENS_PER_PASS, Policy
+from synthstats_lightning.policy.memory_plan.row_blocks import decode_rows
+from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import (
     RowRandomness,
     SampledPrograms,
     SamplingSettings,
-    decode_programs,
     draw_randomness,
     stream_seed,
 )
-from synthstats_lightning.policy.turns import TurnFrame, answer_tokens, turn_frame, without_thought
+from synthstats_lightning.policy.text.answer_tokens import plain_text, without_thought
+from synthstats_lightning.policy.turns import TurnFrame, answer_tokens, turn_frame
 from synthstats_lightning.programs.answers import Thoughts
 
 
@@ -79,6 +80,7 @@ class _Row:
     Attributes:
         index: Which environment it is of.
         prompt: Token ids of the prompt that the episode began with.
+        prior_prompt: Token ids of the prompt that the reference policy is given in its place.
         episode: Its environment's side.
         frame: Tokens around an answer.
         strips: Whether thoughts are left out.
@@ -87,10 +89,12 @@ class _Row:
         answer: Tokens of an answer that the policy has not been shown yet.
         log_prob: Log-probability of the policy's own tokens so far, in nats.
         stopped: Whether no turn was cut.
+        proposal_log_prob: Log-probability with which these tokens were drawn, in nats.
     """
 
     index: int
     prompt: tuple[int, ...]
+    prior_prompt: tuple[int, ...]
     episode: Episode
     frame: TurnFrame
     strips: bool
@@ -99,6 +103,7 @@ class _Row:
     answer: tuple[int, ...] = ()
     log_prob: float = 0.0
     stopped: bool = True
+    proposal_log_prob: float = 0.0
 
 
 @torch.no_grad()
@@ -111,6 +116,7 @@ def sample_episodes(
     seed: int,
     rank: int = 0,
     step: int = 0,
+    prior_prompts: Sequence[Sequence[int]] | None = None,
 ) -> SampledPrograms:
     """Has the policy talk to several environments, all episodes at once, turn by turn.
 
@@ -135,6 +141,7 @@ def sample_episodes(
         seed: Seed of the run, from which the random stream is made.
         rank: Number of this process in the run; each rank has a random stream of its own.
         step: Training step, or number of the random stream; each has other random numbers.
+        prior_prompts: What the reference policy is given in place of each prompt; by default the same.
 
     Returns:
         Episodes, those of one environment together: `program_ids` holds what was said after the prompt,
@@ -153,8 +160,11 @@ def sample_episodes(
         )
     if settings.min_new_tokens:
         raise ValueError(f"min_new_tokens must be 0 for episodes, got {settings.min_new_tokens}")
+    priors = prompts if prior_prompts is None else prior_prompts
+    if len(priors) != len(prompts):
+        raise ValueError(f"prior_prompts must be one for each of {len(prompts)} prompts, got {len(priors)}")
     room = _room(policy, settings)
-    longest = max(len(prompt) for prompt in prompts)
+    longest = max(len(prompt) for prompt in [*prompts, *priors])
     if longest > room:
         raise ValueError(
             f"max_new_tokens must leave room for the longest prompt of {longest} tokens, got"
@@ -168,6 +178,7 @@ def sample_episodes(
         _Row(
             index,
             tuple(prompts[index]),
+            tuple(priors[index]),
             environment.begin(),
             frames[environment.thoughts != "none"],
             environment.thoughts == "stripped",
@@ -187,7 +198,7 @@ def sample_episodes(
 
 def _room(policy: Policy, settings: SamplingSettings) -> float:
     """Tokens after which a whole turn still fits."""
-    positions = getattr(policy.language_model.config, "max_position_embeddings", None)
+    positions = getattr(policy.text_config, "max_position_embeddings", None)
     return float("inf") if positions is None else float(positions - settings.max_new_tokens)
 
 
@@ -204,7 +215,8 @@ def _turn(
     fitting = []
     for number in live:
         row = rows[number]
-        if len(row.prompt) + len(row.tokens) + len(row.answer) > room:
+        longer = max(len(row.prompt), len(row.prior_prompt))
+        if longer + len(row.tokens) + len(row.answer) > room:
             row.episode.cut("", "the model has no room left for another turn")
             row.stopped = False
             continue
@@ -218,15 +230,11 @@ def _turn(
     contexts = [rows[number].prompt + rows[number].tokens for number in fitting]
     distinct = list(dict.fromkeys(contexts))
     places = {context: place for place, context in enumerate(distinct)}
-    decoded = decode_programs(
-        policy.language_model.base_model,
-        policy.language_model.config,
-        policy.head,
-        [list(context) for context in distinct],
+    decoded = decode_rows(
+        policy,
+        distinct,
         torch.tensor([places[context] for context in contexts], device=policy.device),
         settings,
-        policy.stop_token_ids,
-        policy.pad_token_id,
         generator,
         randomness.of_rows(torch.tensor(fitting)),
     )
@@ -237,22 +245,26 @@ def _turn(
         lengths,
         decoded.stopped.tolist(),
         decoded.log_prob.tolist(),
+        (decoded.log_prob if decoded.proposal_log_prob is None else decoded.proposal_log_prob).tolist(),
         strict=True,
     )
     return [
         number
-        for number, ids, length, stopped, log_prob in columns
-        if _goes_on(policy, rows[number], ids[:length], stopped, log_prob)
+        for number, ids, length, stopped, log_prob, proposal in columns
+        if _goes_on(policy, rows[number], ids[:length], stopped, log_prob, proposal)
     ]
 
 
-def _goes_on(policy: Policy, row: _Row, ids: list[int], stopped: bool, log_prob: float) -> bool:
+def _goes_on(
+    policy: Policy, row: _Row, ids: list[int], stopped: bool, log_prob: float, proposal: float
+) -> bool:
     """Takes a turn into its row, has it answered, and says whether there is another."""
     turn = turn_text(policy, ids)
     kept = without_thought(policy.tokenizer, ids) if row.strips and stopped else tuple(ids)
     row.tokens += kept
     row.runs.append(len(kept))
     row.log_prob += log_prob
+    row.proposal_log_prob += proposal
     if not stopped:
         row.stopped = False
         row.episode.cut(turn, f"a turn has no stop token within {len(ids)} tokens")
@@ -271,15 +283,16 @@ def turn_text(policy: Policy, ids: Sequence[int]) -> str:
         policy: Whose tokenizer it is.
         ids: Token ids of one turn of the policy.
     """
-    kept = list(ids[:-1]) if ids and ids[-1] in policy.stop_token_ids else list(ids)
-    text: str = policy.tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    return text
+    return plain_text(policy.tokenizer, policy.without_stop(ids))
 
 
 def _collected(policy: Policy, rows: list[_Row]) -> SampledPrograms:
     ids, mask, own = _padded(rows, policy.pad_token_id, policy.device)
     log_prob = torch.tensor([row.log_prob for row in rows], dtype=torch.float32, device=policy.device)
-    if any(row.strips for row in rows):
+    drawn = [row.proposal_log_prob for row in rows]
+    proposal = torch.tensor(drawn, dtype=torch.float32, device=policy.device)
+    strips = any(row.strips for row in rows)
+    if strips:
         log_prob = _log_probs(policy, rows, ids, mask, own, reference=False)
     return SampledPrograms(
         prompt_index=torch.tensor([row.index for row in rows], dtype=torch.long, device=policy.device),
@@ -291,6 +304,8 @@ def _collected(policy: Policy, rows: list[_Row]) -> SampledPrograms:
         sources=[row.episode.program for row in rows],
         own_mask=own,
         episodes=[row.episode for row in rows],
+        # a thought that is left out was drawn, and is no token of the episode
+        proposal_log_prob=None if strips else proposal,
     )
 
 
@@ -318,14 +333,15 @@ def _log_probs(
     own: Bool[Tensor, "batch time"],
     reference: bool,
 ) -> Float[Tensor, " batch"]:
-    prompt_ids, prompt_mask = pad_left([list(row.prompt) for row in rows], policy.pad_token_id, policy.device)
-    size = max(1, TOKENS_PER_PASS // (prompt_ids.shape[1] + ids.shape[1]))
+    given = [list(row.prior_prompt if reference else row.prompt) for row in rows]
+    prompt_ids, prompt_mask = pad_left(given, policy.pad_token_id, policy.device)
+    size = max(1, policy.tokens_per_pass() // (prompt_ids.shape[1] + ids.shape[1]))
     pieces = []
     with policy.reference() if reference else nullcontext():
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            given = prompt_ids[part], ids[part], mask[part], prompt_mask[part]
-            pieces.append(policy.program_log_probs(*given, own_mask=own[part]))
+            tensors = prompt_ids[part], ids[part], mask[part], prompt_mask[part]
+            pieces.append(policy.program_log_probs(*tensors, own_mask=own[part]))
     return torch.cat(pieces)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,46 +16,34 @@ from torch.nn import functional
 from synthstats_lightning.policy import encoding
 from synthstats_lightning.policy.buckets import length_buckets
 from synthstats_lightning.policy.compilation import compiled_forward
+from synthstats_lightning.policy.forced import forced_log_probs, stripped
 from synthstats_lightning.policy.hidden import (
+    distinct_prompts,
     last_hidden_states,
-    pad_left,
     program_hidden_states,
     run_backbone,
 )
+from synthstats_lightning.policy.language_part import text_backbone, text_config
 from synthstats_lightning.policy.log_probs import (
     OutputHead,
+    ProgramLogProbs,
     forbid_early_stop,
     token_and_stop_log_probs,
     token_log_probs,
 )
 from synthstats_lightning.policy.lora import folded
+from synthstats_lightning.policy.memory_plan.plan import GIB, DecodingMemory
+from synthstats_lightning.policy.memory_plan.row_blocks import decode_rows
 from synthstats_lightning.policy.micro_batches import joined, micro_batches, recomputed
+from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.sampling import (
     SampledPrograms,
     SamplingSettings,
-    decode_programs,
     stream_seed,
 )
+from synthstats_lightning.policy.text.answer_tokens import ReadProgram, read_program
+from synthstats_lightning.policy.text.stops import StopStrings, stop_token_ids
 from synthstats_lightning.policy.wide_adapter import WideAdapter
-from synthstats_lightning.programs.answers import extract_source
-
-TOKENS_PER_PASS = 16_384
-"""Prompt and program tokens that one teacher-forced pass without gradient sees at most."""
-
-
-class ProgramLogProbs(NamedTuple):
-    """What one pass over programs yields, in float32 and, but for `hidden`, in nats.
-
-    Attributes:
-        token: log π of each token, 0 where the mask is False.
-        stop: log π(stop | prefix) in the place of each token, 0 where the mask is False and −inf where a
-            minimum length rules stopping out.
-        hidden: Last hidden states that predict each token; masked positions hold anything.
-    """
-
-    token: Float[Tensor, "batch time"]
-    stop: Float[Tensor, "batch time"]
-    hidden: Float[Tensor, "batch time hidden"]
 
 
 class Policy(WideAdapter):
@@ -65,11 +53,9 @@ class Policy(WideAdapter):
         model: A transformers causal LM, or a `peft.PeftModel` around one.
         tokenizer: Tokenizer that belongs to the model.
         name: What it was loaded from.
-        revision: Revision of the hub repository, if one was asked for.
         head: Output layer of the model, from hidden states to logits.
-        micro_batch_tokens: Padded tokens that one forward pass of the loss sees at most; `None` passes the
-            batch at once.
-        compiled: Whether log-probabilities of given programs come from a compiled forward pass.
+        settings: How it was loaded, is asked and is read.
+        base: What identifies the base weights, from `base_identity`.
 
     Raises:
         ValueError: If there is no compiler to compile with.
@@ -79,6 +65,9 @@ class Policy(WideAdapter):
         tokenizer: Tokenizer that belongs to the model.
         stop_token_ids: Tokens that end a program.
         stop_token_id: The one that given programs are ended with.
+        stop_strings: Strings that end a program, too.
+        settings: How the model was loaded, is asked and is read.
+        memory: Plans how many programs are decoded at once.
         pad_token_id: What padding is filled with.
     """
 
@@ -88,24 +77,27 @@ class Policy(WideAdapter):
         tokenizer: Any,
         name: str,
         head: OutputHead,
-        revision: str | None = None,
-        micro_batch_tokens: int | None = None,
-        compiled: bool = False,
+        settings: ModelSettings = ModelSettings(),  # noqa: B008 - frozen
+        base: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
         self.name = name
-        self.revision = revision
-        self.stop_token_ids = encoding.stop_token_ids(
-            tokenizer, getattr(self.language_model, "generation_config", None)
+        self.settings = settings
+        self.base = dict(base or {})
+        whole = self.language_model
+        self.stop_token_ids = stop_token_ids(
+            tokenizer, getattr(whole, "generation_config", None), whole.config
         )
         self.stop_token_id = self.stop_token_ids[0]
+        self.stop_strings = StopStrings(tokenizer, settings.stop_strings)
         pad = tokenizer.pad_token_id
         self.pad_token_id: int = self.stop_token_id if pad is None else pad
         self._head = head
-        self.micro_batch_tokens = micro_batch_tokens
-        self._forward = compiled_forward() if compiled else last_hidden_states
+        self._forward = compiled_forward() if settings.compile else last_hidden_states
+        budget = settings.memory_gib
+        self.memory = DecodingMemory(None if budget is None else int(budget * GIB))
 
     @property
     def has_adapter(self) -> bool:
@@ -123,6 +115,16 @@ class Policy(WideAdapter):
         return self.model.get_base_model() if self.has_adapter else self.model
 
     @property
+    def backbone(self) -> Any:
+        """The part of the model that reads and writes text, without its head."""
+        return text_backbone(self.language_model)
+
+    @property
+    def text_config(self) -> Any:
+        """Configuration of that part."""
+        return text_config(self.language_model.config)
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         device: torch.device = next(self.model.parameters()).device
@@ -130,25 +132,32 @@ class Policy(WideAdapter):
 
     # -- text and tokens
 
-    def encode_prompt(self, rules: str, request: str, thinking: bool = False) -> list[int]:
-        """Token ids of a prompt, up to where the program starts; see `encoding.encode_prompt`."""
-        return encoding.encode_prompt(self.tokenizer, rules, request, thinking)
+    def encode_prompt(
+        self, rules: str, request: str, thinking: bool | None = None, data: str = ""
+    ) -> list[int]:
+        """Token ids of a prompt, up to where the program starts; see `encoding.encode_prompt`.
+
+        Whether a model that can think is asked to goes by the settings where `thinking` is `None`.
+        """
+        asked = self.settings.thoughts != "none" if thinking is None else thinking
+        return encoding.encode_prompt(self.tokenizer, rules, request, asked, data)
 
     def encode_program(self, source: str) -> list[int]:
         """Token ids of a given program, the stop token included."""
         return [*self.tokenizer(source, add_special_tokens=False).input_ids, self.stop_token_id]
 
-    def decode(self, ids: list[int] | Int[Tensor, " time"]) -> str:
-        """Program source of sampled tokens: without the stop token, thoughts and code fences.
-
-        Other special tokens stay visible, so that a program with one in its middle is not taken for a program
-        without it.
-        """
+    def without_stop(self, ids: Sequence[int] | Int[Tensor, " time"]) -> list[int]:
+        """Sampled tokens without the stop token behind them, if there is one."""
         tokens = [int(token) for token in ids]
-        if tokens and tokens[-1] in self.stop_token_ids:
-            tokens.pop()
-        text = self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return extract_source(text)
+        return tokens[:-1] if tokens and tokens[-1] in self.stop_token_ids else tokens
+
+    def read(self, ids: Sequence[int] | Int[Tensor, " time"]) -> ReadProgram:
+        """The program in sampled tokens, and which of them it was taken from."""
+        return read_program(self.tokenizer, self.without_stop(ids), self.stop_strings.strings)
+
+    def decode(self, ids: Sequence[int] | Int[Tensor, " time"]) -> str:
+        """Source of the program in sampled tokens: without stop token, thoughts, prose and code fences."""
+        return self.read(ids).source
 
     # -- log-probabilities
 
@@ -238,9 +247,9 @@ class Policy(WideAdapter):
         checkpointing = self.training and any(
             getattr(module, "gradient_checkpointing", False) for module in self.language_model.modules()
         )
-        share = share_prompts and not checkpointing
+        share = share_prompts and self._cache_grows and not checkpointing
         lengths, time = program_mask.sum(1).cpu(), program_ids.shape[1]
-        limit = self.micro_batch_tokens
+        limit = self.settings.micro_batch_tokens
         if limit is None:
             groups = length_buckets(lengths)
         else:
@@ -272,8 +281,8 @@ class Policy(WideAdapter):
     ) -> list[Tensor]:
         """One forward pass of `_passes`: values of the counted tokens."""
         hidden = program_hidden_states(
-            self.language_model.base_model,
-            self.language_model.config,
+            self.backbone,
+            self.text_config,
             prompt_ids,
             prompt_mask,
             program_ids,
@@ -309,14 +318,20 @@ class Policy(WideAdapter):
     ) -> Float[Tensor, "batch hidden"]:
         """Mean last hidden state of each prompt, the adapter off: what a prompt is, whatever is learned."""
         with self.evaluating(), self.reference():
-            hidden = run_backbone(self.language_model.base_model, prompt_ids, prompt_mask, None).float()
+            hidden = run_backbone(self.backbone, prompt_ids, prompt_mask, None).float()
         weight = prompt_mask[..., None].float()
         return (hidden * weight).sum(1) / weight.sum(1)
 
     @cached_property
+    def _cache_grows(self) -> bool:
+        from synthstats_lightning.policy.cache import keeps_every_state
+
+        return keeps_every_state(self.text_config)
+
+    @cached_property
     def ends_line(self) -> Bool[Tensor, " vocabulary"]:
         """Which tokens of the vocabulary hold a line break, on CPU."""
-        size = self.language_model.config.vocab_size
+        size = self.text_config.vocab_size
         return torch.tensor(encoding.line_breaks(self.tokenizer, size))
 
     @contextmanager
@@ -349,6 +364,7 @@ class Policy(WideAdapter):
         seed: int,
         rank: int = 0,
         step: int = 0,
+        prior_prompts: Sequence[Sequence[int]] | None = None,
     ) -> SampledPrograms:
         """Draw programs for several prompts.
 
@@ -362,52 +378,54 @@ class Policy(WideAdapter):
             seed: Seed of the run, from which the random stream is made.
             rank: Number of this process in the run; each rank has a random stream of its own.
             step: Training step, or number of the random stream; each has other random numbers.
+            prior_prompts: What the reference policy is given in place of each prompt; by default the same.
 
         Returns:
             As many programs as asked for, those of one prompt together.
 
         Raises:
-            ValueError: If there is no prompt, an empty prompt, `num_samples` asks for nothing, or prompt and
-                limit together exceed the positions that the model knows.
+            ValueError: If there is no prompt, an empty prompt, no prior's prompt for each, `num_samples` asks
+                for nothing, prompt and limit together exceed the positions that the model knows, or thoughts
+                are stripped under a `min_new_tokens`.
         """
         if not prompts or not all(prompts):
             raise ValueError("prompts must hold at least one prompt, each of at least one token")
+        priors = prompts if prior_prompts is None else prior_prompts
+        if len(priors) != len(prompts) or not all(priors):
+            raise ValueError(
+                f"prior_prompts must hold a prompt of at least one token for each of {len(prompts)} prompts,"
+                f" got {len(priors)}"
+            )
         given = [num_samples] * len(prompts) if isinstance(num_samples, int) else list(num_samples)
         if len(given) != len(prompts) or min(given) < 0 or max(given) < 1:
             raise ValueError(
                 f"num_samples must be at least 1, or a number for each of {len(prompts)} prompts,"
                 f" got {num_samples}"
             )
+        if self.settings.thoughts == "stripped" and settings.min_new_tokens:
+            raise ValueError(
+                f"min_new_tokens must be 0 where thoughts are stripped, got {settings.min_new_tokens}"
+            )
         counts = torch.tensor(given, device=self.device)
-        positions = getattr(self.language_model.config, "max_position_embeddings", None)
-        longest = max(len(prompt) for prompt in prompts)
+        positions = getattr(self.text_config, "max_position_embeddings", None)
+        longest = max(len(prompt) for prompt in [*prompts, *priors])
         if positions is not None and longest + settings.max_new_tokens > positions:
             raise ValueError(
                 f"max_new_tokens must be at most {positions - longest}, got {settings.max_new_tokens}: "
                 f"the model knows {positions} positions and the longest prompt takes {longest}"
             )
         generator = torch.Generator().manual_seed(stream_seed(seed, rank, step))
-        wanted = [tuple(prompt) for prompt, count in zip(prompts, given, strict=True) if count]
-        distinct = list(dict.fromkeys(wanted))
-        prompt_of = torch.tensor([distinct.index(prompt) for prompt in wanted], device=self.device)
-        row_prompt = prompt_of.repeat_interleave(counts[counts > 0])
+        distinct, row_prompt = distinct_prompts(prompts, counts)
         with self.evaluating():
             with folded(self.model):
-                decoded = decode_programs(
-                    self.language_model.base_model,
-                    self.language_model.config,
-                    self._head,
-                    [list(prompt) for prompt in distinct],
-                    row_prompt,
-                    settings,
-                    self.stop_token_ids,
-                    self.pad_token_id,
-                    generator,
-                )
-            reference = self._reference_log_probs(
-                distinct, row_prompt, decoded.program_ids, decoded.program_mask, settings.min_new_tokens
-            )
-        ids, lengths = decoded.program_ids.tolist(), decoded.program_mask.sum(1).tolist()
+                decoded = decode_rows(self, distinct, row_prompt, settings, generator)
+            if self.settings.thoughts == "stripped":
+                decoded = stripped(self, decoded, distinct, row_prompt)
+            ids, mask, least = decoded.program_ids, decoded.program_mask, settings.min_new_tokens
+            with self.reference():
+                reference = forced_log_probs(self, *distinct_prompts(priors, counts), ids, mask, least)
+        rows = zip(ids.tolist(), mask.sum(1).tolist(), strict=True)
+        read = [self.read(row[:length]) for row, length in rows]
         return SampledPrograms(
             prompt_index=torch.arange(len(prompts), device=self.device).repeat_interleave(counts),
             program_ids=decoded.program_ids,
@@ -415,60 +433,19 @@ class Policy(WideAdapter):
             log_prob=decoded.log_prob,
             reference_log_prob=reference,
             stopped=decoded.stopped,
-            sources=[self.decode(row[:length]) for row, length in zip(ids, lengths, strict=True)],
+            sources=[program.source for program in read],
             token_log_probs=decoded.token_log_probs,
+            proposal_log_prob=decoded.proposal_log_prob,
+            spans=[program.span for program in read],
         )
 
-    def _reference_log_probs(
-        self,
-        prompts: list[tuple[int, ...]],
-        row_prompt: Tensor,
-        program_ids: Tensor,
-        program_mask: Tensor,
-        min_new_tokens: int,
-    ) -> Tensor:
-        prompt_ids, prompt_mask = pad_left(
-            [list(prompt) for prompt in prompts], self.pad_token_id, self.device
-        )
-        rows = max(1, TOKENS_PER_PASS // (prompt_ids.shape[1] + program_ids.shape[1]))
-        with self.reference():
-            pieces = [
-                self.program_log_probs(
-                    prompt_ids[index], ids, mask, prompt_mask[index], min_new_tokens=min_new_tokens
-                )
-                for index, ids, mask in zip(
-                    torch.split(row_prompt, rows),
-                    torch.split(program_ids, rows),
-                    torch.split(program_mask, rows),
-                    strict=True,
-                )
-            ]
-        return torch.cat(pieces)
+    def tokens_per_pass(self) -> int:
+        """Padded tokens that one teacher-forced pass without gradient sees."""
+        with self.evaluating():
+            given = self.backbone, self.text_config, self.head.module
+            return self.memory.tokens_per_pass(*given)
 
     # -- saving
-
-    def adapter_state_dict(self) -> dict[str, Tensor]:
-        """Trainable parameters by their names in `named_parameters`, detached."""
-        return {name: p.detach() for name, p in self.named_parameters() if p.requires_grad}
-
-    def load_adapter_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """The inverse of `adapter_state_dict`.
-
-        Raises:
-            ValueError: If names are missing or unknown, or a shape differs.
-        """
-        own = {name: p for name, p in self.named_parameters() if p.requires_grad}
-        missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
-        if missing or unknown:
-            raise ValueError(f"adapter state does not fit: missing {missing[:3]}, unknown {unknown[:3]}")
-        wrong = [name for name, p in own.items() if p.shape != state[name].shape]
-        if wrong:
-            raise ValueError(
-                f"adapter state does not fit: other shapes in {wrong[:3]}; was the rank changed?"
-            )
-        with torch.no_grad():
-            for name, parameter in own.items():
-                parameter.copy_(state[name])
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write adapter (or, without one, model) and tokenizer in Hugging Face form."""
@@ -478,10 +455,11 @@ class Policy(WideAdapter):
         self.tokenizer.save_pretrained(str(folder))
 
     def identity(self) -> dict[str, str]:
-        """What an adapter belongs to: `name`, `revision`, hashes of `tokenizer` and `chat_template`."""
+        """What an adapter belongs to: what the base is called and hashes of what it is."""
         return {
             "name": self.name,
-            "revision": self.revision or "",
+            "revision": self.settings.revision or "",
+            **self.base,
             "tokenizer": encoding.tokenizer_hash(self.tokenizer),
             "chat_template": encoding.chat_template_hash(self.tokenizer),
         }

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from synthstats_lightning.policy.hidden import pad_left, run_backbone
 from synthstats_lightning.policy.log_probs import OutputHead
+from synthstats_lightning.policy.text.stops import StopStrings
 
 COMPACT_BELOW = 0.75
 """Share of unfinished rows below which finished ones are dropped from the batch."""
@@ -72,6 +73,11 @@ def on_policy(settings: SamplingSettings) -> SamplingSettings:
     return replace(settings, temperature=1.0, temperature_high=None, epsilon=0.0, top_p=1.0)
 
 
+def is_on_policy(settings: SamplingSettings) -> bool:
+    """Whether what is drawn has the policy's own probabilities."""
+    return settings == on_policy(settings)
+
+
 def annealed(settings: SamplingSettings, temperature: float, progress: float) -> SamplingSettings:
     """The same settings with exploration moved linearly towards none.
 
@@ -107,14 +113,20 @@ class SampledPrograms(NamedTuple):
         program_mask: True on sampled tokens, the stop token included, `[batch, time]`.
         log_prob: Log-probability of the sampled tokens, stop token included, under the current policy at
             temperature 1, in nats, float32 `[batch]`. Accumulated while decoding.
-        reference_log_prob: The same under the policy with its adapter off, by one teacher-forced pass.
-        stopped: Whether the program ended with a stop token rather than at the limit, `[batch]`.
+        reference_log_prob: The same under the policy with its adapter off, given the prior's prompt, by one
+            teacher-forced pass.
+        stopped: Whether the program ended with a stop token, or a stop string, rather than at the limit,
+            `[batch]`.
         sources: Program source of each row; of an episode what it submitted, empty if nothing.
         own_mask: Of episodes: True on the sampled tokens among `program_ids`, where an environment wrote the
             others; `program_mask` is True on both.
         episodes: Of episodes: each row's own, as its environment keeps it.
         token_log_probs: What `log_prob` sums, 0 behind a program, `[batch, time]`; `None` where it was not
             kept, of episodes and of programs whose beginning was given.
+        proposal_log_prob: Log-probability with which it was drawn, tempered and explored as the settings say,
+            in nats, float32 `[batch]`: what importance weights divide by. `None` where it is not known, of
+            programs whose beginning was given and of answers whose thoughts are left out.
+        spans: The first token that each source was taken from, and that behind the last; not of episodes.
     """
 
     prompt_index: Int[Tensor, " batch"]
@@ -127,6 +139,8 @@ class SampledPrograms(NamedTuple):
     own_mask: Bool[Tensor, "batch time"] | None = None
     episodes: Sequence[Any] = ()
     token_log_probs: Float[Tensor, "batch time"] | None = None
+    proposal_log_prob: Float[Tensor, " batch"] | None = None
+    spans: Sequence[tuple[int, int]] = ()
 
 
 class Decoded(NamedTuple):
@@ -137,6 +151,7 @@ class Decoded(NamedTuple):
     log_prob: Float[Tensor, " batch"]
     stopped: Bool[Tensor, " batch"]
     token_log_probs: Float[Tensor, "batch time"] | None = None
+    proposal_log_prob: Float[Tensor, " batch"] | None = None
 
 
 def stream_seed(seed: int, rank: int, step: int) -> int:
@@ -261,6 +276,7 @@ def decode_programs(
     pad_id: int,
     generator: torch.Generator,
     randomness: RowRandomness | None = None,
+    stop_strings: StopStrings | None = None,
 ) -> Decoded:
     """Draw one program per row. Each prompt is run once; its rows share what the cache holds of it.
 
@@ -278,6 +294,7 @@ def decode_programs(
         pad_id: What fills the prompts' front and the programs' end.
         generator: Source of all randomness, on CPU.
         randomness: Of the rows, where they have drawn it themselves; the generator is not used then.
+        stop_strings: Strings that end a program besides the stop tokens.
 
     Returns:
         Programs on the device of `row_prompt`, cut at the longest.
@@ -303,20 +320,27 @@ def decode_programs(
     lengths = torch.zeros(num_rows, dtype=torch.long, device=device)
     log_prob = torch.zeros(num_rows, dtype=torch.float32, device=device)
     log_probs = torch.zeros(num_rows, limit, dtype=torch.float32, device=device)
+    own_policy = is_on_policy(settings)
+    proposal = log_prob if own_policy else torch.zeros_like(log_prob)
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
     for step in range(limit):
         logits = head.logits(hidden)
         if step < settings.min_new_tokens:
             logits = logits.index_fill(-1, stops, -torch.inf)
         own = None if temperatures is None else temperatures[rows]
-        tokens = draw_tokens(behaviour_probabilities(logits, settings, own), uniforms[step, rows])
+        probabilities = behaviour_probabilities(logits, settings, own)
+        tokens = draw_tokens(probabilities, uniforms[step, rows])
         live = ~stopped[rows]
         gained = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]
         log_prob[rows] += gained * live
+        if not own_policy:
+            proposal[rows] += probabilities.gather(-1, tokens[:, None])[:, 0].log() * live
         log_probs[rows, step] = gained * live
         program_ids[rows, step] = torch.where(live, tokens, pad_id)
         lengths[rows] += live
         stopped[rows] |= torch.isin(tokens, stops)
+        if stop_strings:
+            stopped[rows] |= stop_strings.ended(program_ids[rows, : step + 1])
         live = ~stopped[rows]
         num_live = int(live.sum())
         if num_live == 0 or step + 1 == limit:
@@ -332,4 +356,4 @@ def decode_programs(
     width = int(lengths.max())
     program_ids, log_probs = program_ids[:, :width], log_probs[:, :width]
     program_mask = torch.arange(program_ids.shape[1], device=device) < lengths[:, None]
-    return Decoded(program_ids, program_mask, log_prob, stopped, log_probs)
+    return Decoded(program_ids, program_mask, log_prob, stopped, log_probs, proposal)

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.policy.hidden import pad_left
+from synthstats_lightning.policy.hidden import pad_left, pad_right
 from synthstats_lightning.policy.lora import folded
-from synthstats_lightning.policy.policy import TOKENS_PER_PASS, Policy
+from synthstats_lightning.policy.memory_plan.row_blocks import decode_rows
+from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import (
     SampledPrograms,
     SamplingSettings,
-    decode_programs,
     stream_seed,
 )
 
@@ -33,6 +33,7 @@ def resample_suffixes(
     seed: int,
     rank: int = 0,
     step: int = 0,
+    prior_prompts: Sequence[Sequence[int]] | None = None,
 ) -> SampledPrograms:
     """Programs that begin with given tokens and go on as the policy will (back-and-forth local search).
 
@@ -50,6 +51,7 @@ def resample_suffixes(
         seed: Seed of the run, from which the random stream is made.
         rank: Number of this process in the run; each rank has a random stream of its own.
         step: Number of the random stream.
+        prior_prompts: What the reference policy is given in place of each prompt; by default the same.
 
     Raises:
         ValueError: If a prefix is too short or too long.
@@ -67,10 +69,13 @@ def resample_suffixes(
     with policy.evaluating():
         with folded(policy.model):
             programs = _continued(policy, rows, settings, generator)
-        ids, mask = _padded([tokens for tokens, _ in programs], policy.pad_token_id, policy.device)
+        ids, mask = pad_right([tokens for tokens, _ in programs], policy.pad_token_id, policy.device)
         given = [prompt for prompt, _ in rows]
         log_prob = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=False)
+        if prior_prompts is not None:
+            given = [tuple(prior_prompts[index]) for index in prompt_index]
         reference = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=True)
+    read = [policy.read(list(tokens)) for tokens, _ in programs]
     return SampledPrograms(
         prompt_index=torch.tensor(list(prompt_index), dtype=torch.long, device=policy.device),
         program_ids=ids,
@@ -78,7 +83,8 @@ def resample_suffixes(
         log_prob=log_prob,
         reference_log_prob=reference,
         stopped=torch.tensor([stopped for _, stopped in programs], device=policy.device),
-        sources=[policy.decode(list(tokens)) for tokens, _ in programs],
+        sources=[program.source for program in read],
+        spans=[program.span for program in read],
     )
 
 
@@ -86,8 +92,7 @@ def _continued(
     policy: Policy, rows: list[Row], settings: SamplingSettings, generator: torch.Generator
 ) -> list[tuple[tuple[int, ...], bool]]:
     """Tokens of each whole program and whether it stopped, in the order of `rows`."""
-    config = policy.language_model.config
-    positions = getattr(config, "max_position_embeddings", None)
+    positions = getattr(policy.text_config, "max_position_embeddings", None)
     limit = settings.max_new_tokens - min(len(prefix) for _, prefix in rows)
     longest = max(len(prompt) + len(prefix) for prompt, prefix in rows)
     if len(rows) > 1 and positions is not None and longest + limit > positions:
@@ -106,17 +111,7 @@ def _continued(
         epsilon=settings.epsilon,
         top_p=settings.top_p,
     )
-    decoded = decode_programs(
-        policy.language_model.base_model,
-        config,
-        policy.head,
-        [list(start) for start in starts],
-        index,
-        own,
-        policy.stop_token_ids,
-        policy.pad_token_id,
-        generator,
-    )
+    decoded = decode_rows(policy, starts, index, own, generator)
     lengths = decoded.program_mask.sum(1).tolist()
     programs = []
     for row, (_, prefix) in enumerate(rows):
@@ -125,15 +120,6 @@ def _continued(
         fits = len(whole) <= settings.max_new_tokens
         programs.append((whole[: settings.max_new_tokens], fits and bool(decoded.stopped[row])))
     return programs
-
-
-def _padded(
-    rows: list[tuple[int, ...]], pad_id: int, device: torch.device
-) -> tuple[Int[Tensor, "batch time"], Bool[Tensor, "batch time"]]:
-    lengths = torch.tensor([len(row) for row in rows])
-    width = int(lengths.max())
-    ids = torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows])
-    return ids.to(device), (torch.arange(width) < lengths[:, None]).to(device)
 
 
 def _log_probs(
@@ -145,7 +131,7 @@ def _log_probs(
     reference: bool,
 ) -> Float[Tensor, " batch"]:
     prompt_ids, prompt_mask = pad_left([list(p) for p in prompts], policy.pad_token_id, policy.device)
-    rows = max(1, TOKENS_PER_PASS // (prompt_ids.shape[1] + ids.shape[1]))
+    rows = max(1, policy.tokens_per_pass() // (prompt_ids.shape[1] + ids.shape[1]))
     pieces = []
     with policy.reference() if reference else nullcontext():
         for start in range(0, len(prompts), rows):

@@ -1,15 +1,13 @@
-"""Between turns: the tokens that carry an environment's answer, and thoughts that are left out."""
+"""Between turns: the tokens that carry an environment's answer."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from synthstats_lightning.policy.encoding import render_chat
 
 _TURN, _ANSWER = "TURN_OF_THE_POLICY", "ANSWER_OF_THE_ENVIRONMENT"
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
 class TurnFrame(NamedTuple):
@@ -68,32 +66,6 @@ def answer_tokens(tokenizer: Any, frame: TurnFrame, answer: str) -> tuple[int, .
         answer: Text that the environment answers with.
     """
     return (*frame.before, *_encode(tokenizer, answer, split_special_tokens=True), *frame.after)
-
-
-def without_thought(tokenizer: Any, ids: Sequence[int]) -> tuple[int, ...]:
-    """The tokens of a turn after its leading `<think>...</think>`; all of them if there is none.
-
-    Only whole tokens are left out: one that holds both the end of the thought and what follows stays.
-
-    Args:
-        tokenizer: A transformers tokenizer.
-        ids: Token ids of one turn of the policy.
-    """
-
-    def text(count: int) -> str:
-        decoded: str = tokenizer.decode(
-            list(ids[:count]), skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
-        return decoded
-
-    found = _THOUGHT.match(text(len(ids)))
-    if found is None:
-        return tuple(ids)
-    low, high = 0, len(ids)  # the most tokens whose text lies within the thought
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if len(text(middle)) <= found.end() else (low, middle - 1)
-    return tuple(ids[low:])
 
 
 def _encode(tokenizer: Any, text: str, **options: Any) -> tuple[int, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -25,3 +26,26 @@ class WideAdapter(nn.Module):
             return tensor.to(moved.device) if rounded else moved
 
         return super()._apply(keep_trained, recurse)  # type: ignore[no-untyped-call]
+
+    def adapter_state_dict(self) -> dict[str, Tensor]:
+        """Trainable parameters by their names in `named_parameters`, detached."""
+        return {name: p.detach() for name, p in self.named_parameters() if p.requires_grad}
+
+    def load_adapter_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `adapter_state_dict`.
+
+        Raises:
+            ValueError: If names are missing or unknown, or a shape differs.
+        """
+        own = {name: p for name, p in self.named_parameters() if p.requires_grad}
+        missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+        if missing or unknown:
+            raise ValueError(f"adapter state does not fit: missing {missing[:3]}, unknown {unknown[:3]}")
+        wrong = [name for name, p in own.items() if p.shape != state[name].shape]
+        if wrong:
+            raise ValueError(
+                f"adapter state does not fit: other shapes in {wrong[:3]}; was the rank changed?"
+            )
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(state[name])

@@ -10,6 +10,9 @@ from synthstats_lightning.pretraining.words import ADJECTIVES, LINKS, NOUNS, UNI
 from synthstats_lightning.tasks.columns import Column
 from synthstats_lightning.tasks.prompt import render_request
 
+MAX_COVARIATES = 3
+"""Covariates of a data set at most; the tiny policy's configuration says it too."""
+
 
 @dataclass(frozen=True)
 class MadeUpData:
@@ -39,7 +42,7 @@ class MadeUpData:
 
 def made_up_data(rng: Random) -> MadeUpData:
     """Draws a data set."""
-    count = rng.choices((1, 2, 3), (72, 20, 8))[0]
+    count = rng.choices(range(1, MAX_COVARIATES + 1), (72, 20, 8))[0]
     names = column_names(rng, count + 1)
     covariates = tuple(made_up_covariate(rng, name) for name in names[:-1])
     response = made_up_response(rng, names[-1])

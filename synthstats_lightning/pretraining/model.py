@@ -7,6 +7,7 @@ from random import Random
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from synthstats_lightning.pretraining.datasets import MAX_COVARIATES
 from synthstats_lightning.pretraining.grammar import draw_example
 from synthstats_lightning.pretraining.settings import ModelSettings
 from synthstats_lightning.pretraining.tokenizer import END, PAD, TASK, train_tokenizer
@@ -40,6 +41,8 @@ def make_model(settings: ModelSettings, tokenizer: PreTrainedTokenizerFast, seed
         eos_token_id=tokenizer.convert_tokens_to_ids(END),
         use_cache=True,
         attn_implementation="sdpa",
+        max_covariates=MAX_COVARIATES,
+        reads_data=False,
     )
     return Qwen3ForCausalLM(config)
 

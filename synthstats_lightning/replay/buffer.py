@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from synthstats_lightning.replay.balance import structure_probabilities
 from synthstats_lightning.replay.contents import Contents, composition, count_contents
 from synthstats_lightning.replay.edit_distance import NearCopies
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.priority import rank_priorities
+from synthstats_lightning.replay.prompt_table import PromptTable
 from synthstats_lightning.replay.recent import correct_scores, even_draw
 from synthstats_lightning.replay.state import FORMAT, check_format, pack, unpack
 from synthstats_lightning.replay.trajectory import Trajectory, check_trajectory, same_score, with_score
@@ -22,7 +23,7 @@ from synthstats_lightning.replay.trajectory import Trajectory, check_trajectory,
 Form = tuple[int, str]
 
 
-class ReplayBuffer:
+class ReplayBuffer(PromptTable):
     """Holds each distinct program of a task once and draws batches from four sources.
 
     A share of a batch comes from all stored programs by reward priority, one by balanced structures, one
@@ -109,7 +110,7 @@ class ReplayBuffer:
         self.deduplicate = deduplicate
         self.min_edit_distance = min_edit_distance
         self.multiplicity = multiplicity
-        self.prompts: dict[int, tuple[int, ...]] = {}
+        self.prompts, self.prior_prompts = {}, {}
         self.task_weights: dict[int, float] = {}
         self.on_policy = False
         self.added = 0
@@ -131,10 +132,6 @@ class ReplayBuffer:
     def trajectories(self) -> list[Trajectory]:
         """Every stored trajectory, in the order of insertion."""
         return self._entries.get(np.argsort(self._entries.serial).tolist())
-
-    def register_prompt(self, task_index: int, prompt_ids: Iterable[int]) -> None:
-        """States a task's prompt in token ids, which batches of its programs begin with."""
-        self.prompts[task_index] = tuple(int(token) for token in prompt_ids)
 
     def weigh_tasks(self, weights: Mapping[int, float]) -> None:
         """Sets how often tasks are drawn by priority and by structure, relative to the others.
@@ -279,20 +276,22 @@ class ReplayBuffer:
     def update_rewards(
         self,
         blend: Callable[
-            [Float[np.ndarray, "entries parts"], Float[np.ndarray, " entries"]], Float[np.ndarray, " entries"]
+            [Float[np.ndarray, "entries parts"], Float[np.ndarray, " entries"], Int[np.ndarray, " entries"]],
+            Float[np.ndarray, " entries"],
         ],
     ) -> None:
         """Blends every log reward anew from its untempered parts.
 
         Args:
-            blend: From parts and reference log-probabilities to log rewards, in nats.
+            blend: From parts, reference log-probabilities and tasks to log rewards, in nats.
         """
         entries, recent = self._entries, list(self._recent)
         if len(entries):
-            entries.log_reward[:] = blend(entries.parts, entries.log_probs[:, 0])
+            entries.log_reward[:] = blend(entries.parts, entries.log_probs[:, 0], entries.task)
         if recent:
             parts = np.array([item.parts for item in recent], dtype=np.float64).reshape(len(recent), -1)
-            values = blend(parts, np.array([item.reference_log_prob for item in recent]))
+            tasks = np.array([item.task_index for item in recent])
+            values = blend(parts, np.array([item.reference_log_prob for item in recent]), tasks)
             pairs = zip(recent, values.tolist(), strict=True)
             self._recent.clear()
             self._recent.extend(item._replace(log_reward=value) for item, value in pairs)
@@ -319,7 +318,7 @@ class ReplayBuffer:
         return {
             "format": FORMAT,
             **pack(self._entries, list(self._recent)),
-            "prompts": {index: list(ids) for index, ids in self.prompts.items()},
+            **self.prompts_state(),
             "added": self.added,
             "duplicates": self.duplicates,
             "next_serial": self._serial,
@@ -337,7 +336,8 @@ class ReplayBuffer:
                 f"capacity must be at least the {state['entries']} programs of the state, got {self.capacity}"
             )
         self._entries, recent = unpack(state)
-        self.prompts = {int(index): tuple(ids) for index, ids in state["prompts"].items()}
+        self.prompts, self.prior_prompts = {}, {}
+        self.take_prompts(state)
         self._recent = deque(recent, maxlen=self._recent.maxlen)
         self.added = state["added"]
         self.duplicates = state["duplicates"]

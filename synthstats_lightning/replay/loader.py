@@ -69,7 +69,9 @@ class ReplayLoader:
             if self._allow_empty and not len(self.buffer):
                 yield empty_batch()
                 continue
-            yield collate(self.buffer.sample(self.batch_size, self._generator), self.buffer.prompts)
+            buffer = self.buffer
+            rows = buffer.sample(self.batch_size, self._generator)
+            yield collate(rows, buffer.prompts, prior_prompts=buffer.prior_prompts)
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the epoch and, of every rank, state of the random stream."""

@@ -46,7 +46,7 @@ def load_shard(buffer: ReplayBuffer, states: Sequence[dict[str, Any]], rank: int
             pinned.setdefault(key_of(item), item)
         stored.append(entries.get(order[~entries.pinned[order]].tolist()))
         queues.append(recent)
-        buffer.prompts |= {int(index): tuple(ids) for index, ids in state["prompts"].items()}
+        buffer.take_prompts(state)
     counts = {name: sum(state[name] for state in states) for name in ("added", "duplicates")}
     dealt = {name: (count + size - 1 - rank) // size for name, count in counts.items()}
     buffer.begin(interleaved(queues)[rank::size], **dealt)

@@ -12,10 +12,10 @@ from torch import Tensor
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.trajectory import Trajectory
 
-FORMAT = 4
+FORMAT = 5
 """Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins, 2 no episodes of several
-turns, 3 neither token log-probabilities of recent samples nor what is settled."""
-READABLE = (2, 3, FORMAT)
+turns, 3 neither token log-probabilities of recent samples nor what is settled, 4 no prior's prompts."""
+READABLE = (2, 3, 4, FORMAT)
 
 
 def check_format(state: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +20,8 @@ class Trajectory(NamedTuple):
         task_index: Position of its task among the run's tasks.
         program_ids: Sampled token ids, ending in the stop token unless the policy ran into its limit.
         log_reward: What the objective sees, in nats.
-        reference_log_prob: Log-probability under the policy with its adapter off, in nats.
+        reference_log_prob: Log-probability under the policy with its adapter off, given the prior's prompt,
+            in nats.
         log_prob: Log-probability under the policy that sampled it, at temperature 1, in nats; +inf if
             unknown.
         parts: Untempered parts that the log reward is blended from, in nats, -inf for a score that there is
@@ -132,6 +133,9 @@ class TrajectoryBatch:
             others are an environment's answers. `None` for programs of one turn, where all are the policy's.
         token_log_probs: In nats, of each token under the policy that sampled the program; +inf if unknown.
             `None` if it is unknown of all.
+        prior_prompt_ids: Token ids of the prompts that the reference policy is given, left-padded; `None`
+            where they are those that the policy is given.
+        prior_prompt_mask: True where `prior_prompt_ids` holds a prompt token.
     """
 
     def __init__(
@@ -147,6 +151,8 @@ class TrajectoryBatch:
         step: Int[Tensor, " batch"],
         own_mask: Bool[Tensor, "batch time"] | None = None,
         token_log_probs: Float[Tensor, "batch time"] | None = None,
+        prior_prompt_ids: Int[Tensor, "batch prior"] | None = None,
+        prior_prompt_mask: Bool[Tensor, "batch prior"] | None = None,
     ) -> None:
         self.prompt_ids = prompt_ids
         self.prompt_mask = prompt_mask
@@ -159,6 +165,8 @@ class TrajectoryBatch:
         self.step = step
         self.own_mask = own_mask
         self.token_log_probs = token_log_probs
+        self.prior_prompt_ids = prior_prompt_ids
+        self.prior_prompt_mask = prior_prompt_mask
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
@@ -176,9 +184,19 @@ class TrajectoryBatch:
         """True on the tokens that the policy wrote."""
         return self.program_mask if self.own_mask is None else self.own_mask
 
+    @property
+    def prior_prompts(self) -> tuple[Int[Tensor, "batch prior"], Bool[Tensor, "batch prior"]]:
+        """Token ids and mask of the prompts that the reference policy is given."""
+        if self.prior_prompt_ids is None or self.prior_prompt_mask is None:
+            return self.prompt_ids, self.prompt_mask
+        return self.prior_prompt_ids, self.prior_prompt_mask
+
 
 def collate(
-    trajectories: list[Trajectory], prompts: dict[int, tuple[int, ...]], pad_id: int = 0
+    trajectories: list[Trajectory],
+    prompts: Mapping[int, tuple[int, ...]],
+    pad_id: int = 0,
+    prior_prompts: Mapping[int, tuple[int, ...]] | None = None,
 ) -> TrajectoryBatch:
     """Pads trajectories into one batch: prompts on the left, programs on the right.
 
@@ -186,8 +204,15 @@ def collate(
         trajectories: At least one.
         prompts: Task index to prompt token ids.
         pad_id: Token id that fills the padding; masks tell it from content.
+        prior_prompts: Task index to the token ids that the reference policy is given in place of the prompt,
+            of the tasks where they differ.
     """
-    prompt_ids, prompt_mask = _pad([prompts[item.task_index] for item in trajectories], pad_id, left=True)
+    tasks = [item.task_index for item in trajectories]
+    prompt_ids, prompt_mask = _pad([prompts[task] for task in tasks], pad_id, left=True)
+    prior_ids, prior_mask = None, None
+    if prior_prompts and not prior_prompts.keys().isdisjoint(tasks):
+        priors = [prior_prompts.get(task, prompts[task]) for task in tasks]
+        prior_ids, prior_mask = _pad(priors, pad_id, left=True)
     program_ids, program_mask = _pad([item.program_ids for item in trajectories], pad_id, left=False)
     return TrajectoryBatch(
         prompt_ids=prompt_ids,
@@ -203,6 +228,8 @@ def collate(
         step=torch.tensor([item.step for item in trajectories], dtype=torch.int64),
         own_mask=_own(trajectories, program_mask) if any(item.runs for item in trajectories) else None,
         token_log_probs=_behaviour(trajectories, program_mask),
+        prior_prompt_ids=prior_ids,
+        prior_prompt_mask=prior_mask,
     )
 
 

@@ -22,13 +22,13 @@ def far(column: dict[str, float], precision: str) -> dict[str, float]:
     return {name: value for name, value in column.items() if not value <= PRECISIONS[precision]}
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_one_objective_reaches_its_target_in_every_precision(precision: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+def test_one_objective_reaches_its_target_in_low_precision(precision: str, tmp_path: Path) -> None:
     assert not far(matrix_column(precision, 2, 1, 400, str(tmp_path), ["RTB"]), precision)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("accumulate", [1, 4])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_every_objective_reaches_its_target(precision: str, accumulate: int, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def in_process(rank: int, port: str, folder: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 def test_every_objective_reaches_its_target_on_two_processes(tmp_path: Path) -> None:
     from tests.ranks.processes import free_port
 

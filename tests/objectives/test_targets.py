@@ -191,7 +191,13 @@ def test_training_reaches_the_target_where_assumed_prefix_rewards_are_true(name:
     assert total_variation(trained.policy, log_reward).max() <= 0.03
 
 
-@pytest.mark.parametrize("name", [name for name, (_, target) in CASES.items() if target is plain])
+PLAIN = [name for name, (_, target) in CASES.items() if target is plain]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if number % 3 else []) for number, name in enumerate(PLAIN)],
+)
 def test_probability_rises_with_reward(name: str) -> None:
     objective, _ = CASES[name]
     programs = TabularPolicy(1, 1).programs

@@ -242,3 +242,18 @@ def test_refuses_nothing_to_do(policy: Policy, prompts: list[list[int]], num_sam
 def test_refuses_more_tokens_than_the_model_has_positions(policy: Policy) -> None:
     with pytest.raises(ValueError, match="max_new_tokens must be at most 505, got 506"):
         policy.sample(PROMPTS, 1, SamplingSettings(max_new_tokens=506), seed=0)
+
+
+def test_programs_know_what_they_were_drawn_with(policy: Policy) -> None:
+    policy = stop_often(policy)
+    own = policy.sample(PROMPTS, 3, SamplingSettings(max_new_tokens=8), seed=0)
+    assert torch.equal(own.proposal_log_prob, own.log_prob)
+    uniform = policy.sample(PROMPTS, 3, SamplingSettings(max_new_tokens=8, epsilon=1.0), seed=0)
+    each = -torch.tensor(float(policy.language_model.config.vocab_size)).log()
+    assert torch.allclose(uniform.proposal_log_prob, each * uniform.program_mask.sum(1), atol=1e-4)
+    # weights of the policy against what was drawn have mean 1, whichever way it was explored
+    for options in ({"temperature": 1.5}, {"temperature_high": 2.0}, {"temperature": 0.9, "epsilon": 0.2}):
+        settings = SamplingSettings(max_new_tokens=3, **options)
+        drawn = policy.sample(PROMPTS[:1], 2000, settings, seed=1)
+        weight = (drawn.log_prob - drawn.proposal_log_prob).exp()
+        assert abs(float(weight.mean()) - 1) < 4 * float(weight.std()) / 2000**0.5

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from synthstats_lightning.policy.turns import answer_tokens, turn_frame, without_thought
+from synthstats_lightning.policy.text.answer_tokens import without_thought
+from synthstats_lightning.policy.turns import answer_tokens, turn_frame
 
 TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'user' %}<|task|>{{ message['content'] }}"

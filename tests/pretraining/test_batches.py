@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 
 import pytest
@@ -16,12 +17,16 @@ from synthstats_lightning.pretraining.train import token_log_probs
 SETTINGS = ModelSettings(
     vocabulary=600, hidden=32, layers=2, heads=4, key_value_heads=2, head=8, feed_forward=48
 )
-TOKENIZER = make_tokenizer(seed=3, examples=200, vocabulary=SETTINGS.vocabulary)
+
+
+@cache
+def tokenizer():
+    return make_tokenizer(seed=3, examples=200, vocabulary=SETTINGS.vocabulary)
 
 
 @pytest.fixture
 def model():
-    return make_model(SETTINGS, TOKENIZER, seed=4).eval()
+    return make_model(SETTINGS, tokenizer(), seed=4).eval()
 
 
 def separate(model, row: Row) -> list[torch.Tensor]:
@@ -38,11 +43,11 @@ def separate(model, row: Row) -> list[torch.Tensor]:
 
 
 def test_packed_log_probs_equal_those_of_separate_rows(model):
-    rows = draw_rows(Random(7), TOKENIZER, 5, 3)
+    rows = draw_rows(Random(7), tokenizer(), 5, 3)
     expected = torch.cat([part for row in rows for part in separate(model, row)])
     model.set_attn_implementation(register())
     with torch.no_grad():
-        packed = token_log_probs(model, pack(rows, TOKENIZER.pad_token_id), "fp32")
+        packed = token_log_probs(model, pack(rows, tokenizer().pad_token_id), "fp32")
     torch.testing.assert_close(packed[0], expected, atol=2e-5, rtol=0)
 
 
@@ -56,7 +61,7 @@ def test_only_program_and_stop_tokens_count():
 
 def test_batches_keep_to_the_longest_row_and_repeat_with_their_seed():
     def draw():
-        batches = packed_batches(Random(1), TOKENIZER, batch_size=4, num_programs=3, max_length=200, pool=2)
+        batches = packed_batches(Random(1), tokenizer(), batch_size=4, num_programs=3, max_length=200, pool=2)
         return [next(batches) for _ in range(6)]
 
     first, second = draw(), draw()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 
 import pytest
@@ -13,13 +14,16 @@ from synthstats_lightning.pretraining.model import make_tokenizer
 from synthstats_lightning.pretraining.names import column_names
 from synthstats_lightning.pretraining.tokenizer import END, PROGRAM, SPECIAL_TOKENS, TASK, train_tokenizer
 
-TOKENIZER = make_tokenizer(seed=3, examples=400, vocabulary=700)
+
+@cache
+def tokenizer():
+    return make_tokenizer(seed=3, examples=400, vocabulary=700)
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_survives(text):
-    assert TOKENIZER.decode(TOKENIZER(text)["input_ids"]) == text
+    assert tokenizer().decode(tokenizer()(text)["input_ids"]) == text
 
 
 def test_grammar_texts_survive():
@@ -27,7 +31,7 @@ def test_grammar_texts_survive():
     for _ in range(100):
         example = draw_example(rng, 1)
         for text in (example.data.request, example.programs[0]):
-            assert TOKENIZER.decode(TOKENIZER(text)["input_ids"]) == text
+            assert tokenizer().decode(tokenizer()(text)["input_ids"]) == text
 
 
 SURROUNDINGS = (
@@ -45,30 +49,32 @@ def test_a_name_has_the_same_tokens_wherever_it_stands():
     for name in column_names(Random(5), 300):
         if not name[0].isalpha() or not name[-1].isalnum():
             continue
-        alone = TOKENIZER.convert_ids_to_tokens(TOKENIZER(name)["input_ids"])
+        alone = tokenizer().convert_ids_to_tokens(tokenizer()(name)["input_ids"])
         for surrounding in SURROUNDINGS:
-            tokens = TOKENIZER.convert_ids_to_tokens(TOKENIZER(surrounding.format(name, name))["input_ids"])
+            tokens = tokenizer().convert_ids_to_tokens(
+                tokenizer()(surrounding.format(name, name))["input_ids"]
+            )
             places = [i for i in range(len(tokens)) if tokens[i : i + len(alone)] == alone]
             assert places, (name, surrounding, tokens)
 
 
 def test_fixed_phrases_and_digits_are_single_tokens():
     for phrase in ("with pm.Model() as model:\n    ", ' = pm.Normal("', ", observed=", "\nresponse ", " to "):
-        assert len(TOKENIZER(phrase)["input_ids"]) == 1
-    assert len(TOKENIZER("31.5")["input_ids"]) == 4
+        assert len(tokenizer()(phrase)["input_ids"]) == 1
+    assert len(tokenizer()("31.5")["input_ids"]) == 4
 
 
 def test_special_tokens_have_the_first_ids():
-    assert TOKENIZER.convert_tokens_to_ids(list(SPECIAL_TOKENS)) == [0, 1, 2, 3]
-    assert (TOKENIZER.pad_token_id, TOKENIZER.eos_token) == (0, END)
+    assert tokenizer().convert_tokens_to_ids(list(SPECIAL_TOKENS)) == [0, 1, 2, 3]
+    assert (tokenizer().pad_token_id, tokenizer().eos_token) == (0, END)
 
 
 def test_chat_template_renders_the_request_only():
     messages = [{"role": "system", "content": "rules"}, {"role": "user", "content": "rows: 3"}]
-    text = TOKENIZER.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    text = tokenizer().apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert text == f"{TASK}rows: 3{PROGRAM}"
     answered = [*messages, {"role": "assistant", "content": "x = 1"}]
-    text = TOKENIZER.apply_chat_template(answered, tokenize=False)
+    text = tokenizer().apply_chat_template(answered, tokenize=False)
     assert text == f"{TASK}rows: 3{PROGRAM}x = 1{END}"
 
 

@@ -135,7 +135,7 @@ def test_update_rewards_blends_every_reward_anew_and_ranks_by_it():
     for number in range(6):
         buffer.add(item(number, float(number), parts=(float(number), -(float(number) ** 2))))
     buffer.sample(4, np.random.default_rng(0))
-    buffer.update_rewards(lambda parts, reference: 0.5 * parts[:, 0] + parts[:, 1] + reference)
+    buffer.update_rewards(lambda parts, reference, task: 0.5 * parts[:, 0] + parts[:, 1] + reference)
     expected = {number: 0.5 * number - number**2 - 1.0 for number in range(6)}
     assert {entry.program_ids[0]: entry.log_reward for entry in buffer.trajectories} == expected
     drawn = buffer.sample(500, np.random.default_rng(0))
@@ -223,7 +223,7 @@ def test_state_is_plain_and_old_states_are_refused(tmp_path):
     restored = made()
     restored.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert restored.trajectories == buffer.trajectories
-    with pytest.raises(ValueError, match="state of format 1; this version reads 2, 3, 4: start a new run"):
+    with pytest.raises(ValueError, match="state of format 1; this version reads 2, 3, 4, 5: start a new run"):
         made().load_state_dict({"format": 1})
     buffer.add(item(1, 1.0, parts=(0.0, 0.0)))
     with pytest.raises(ValueError, match="capacity must be at least the 2 programs of the state, got 1"):

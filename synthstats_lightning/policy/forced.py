@@ -1,0 +1,72 @@
+"""Log-probabilities of programs that are given, by passes that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.policy.hidden import pad_left, pad_right
+from synthstats_lightning.policy.memory_plan.decoder import Decoder
+from synthstats_lightning.policy.sampling import Decoded
+from synthstats_lightning.policy.text.answer_tokens import without_thought
+
+
+def forced_log_probs(
+    policy: Decoder,
+    prompts: Sequence[Sequence[int]],
+    row_prompt: Int[Tensor, " batch"],
+    program_ids: Int[Tensor, "batch time"],
+    program_mask: Bool[Tensor, "batch time"],
+    min_new_tokens: int = 0,
+) -> Float[Tensor, " batch"]:
+    """Log-probability of each program, by passes that see as many tokens as fit into memory.
+
+    Args:
+        policy: The policy, in eval mode.
+        prompts: Token ids of the prompts, each of them once.
+        row_prompt: Which prompt each program answers.
+        program_ids: Token ids of the programs, padded on the right.
+        program_mask: True on program tokens.
+        min_new_tokens: Tokens before which the policy does not stop.
+    """
+    prompt_ids, prompt_mask = pad_left(
+        [list(prompt) for prompt in prompts], policy.pad_token_id, policy.device
+    )
+    rows = max(1, policy.tokens_per_pass() // (prompt_ids.shape[1] + program_ids.shape[1]))
+    pieces = [
+        policy.program_log_probs(
+            prompt_ids[index], ids, mask, prompt_mask[index], min_new_tokens=min_new_tokens
+        )
+        for index, ids, mask in zip(
+            torch.split(row_prompt, rows),
+            torch.split(program_ids, rows),
+            torch.split(program_mask, rows),
+            strict=True,
+        )
+    ]
+    return torch.cat(pieces)
+
+
+def stripped(
+    policy: Decoder, decoded: Decoded, prompts: Sequence[Sequence[int]], row_prompt: Int[Tensor, " batch"]
+) -> Decoded:
+    """Programs without their thoughts, with the log-probabilities of the tokens that are left.
+
+    Args:
+        policy: The policy that has written them, in eval mode.
+        decoded: What it has written.
+        prompts: Token ids of the prompts, each of them once.
+        row_prompt: Which prompt each program answers.
+    """
+    ids, lengths = decoded.program_ids.tolist(), decoded.program_mask.sum(1).tolist()
+    kept = [
+        without_thought(policy.tokenizer, row[:length]) if stopped else tuple(row[:length])
+        for row, length, stopped in zip(ids, lengths, decoded.stopped.tolist(), strict=True)
+    ]
+    program_ids, mask = pad_right(kept, policy.pad_token_id, policy.device)
+    log_prob = forced_log_probs(policy, prompts, row_prompt, program_ids, mask)
+    # a thought that is left out was drawn, and is no token of the program
+    return Decoded(program_ids, mask, log_prob, decoded.stopped)

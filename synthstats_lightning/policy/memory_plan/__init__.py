@@ -1,0 +1,1 @@
+"""Decoding in as many rows at once as memory allows."""

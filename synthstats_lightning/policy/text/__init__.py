@@ -1,0 +1,1 @@
+"""Between tokens and what an answer says: where programs are, and what ends an answer."""
