@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.programs.graph import DataSchema, View
 from synthstats_lightning.runtime.frames import pack, unpack
 
 MAX_REQUEST = 1 << 30
@@ -47,5 +47,8 @@ class Job:
     def decode(cls, payload: bytes) -> Job:
         """The inverse of `encode`."""
         fields = unpack(payload)
-        schema = None if fields["schema"] is None else DataSchema(**fields["schema"])
+        schema = None
+        if fields["schema"] is not None:
+            views = {name: View(**view) for name, view in fields["schema"]["views"].items()}
+            schema = DataSchema(**{**fields["schema"], "views": views})
         return cls(**{**fields, "schema": schema})

@@ -322,7 +322,7 @@ REFUSED = {
     "two observed": (
         "pm.Normal('p', 0, 1, observed=length)",
         FailureCategory.BAD_GRAPH,
-        "observes 2 variables",
+        "observed 2 times",
     ),
     "response in data": (
         "a = a + pm.Data('y', length).mean()",
@@ -352,9 +352,9 @@ with pm.Model() as model:
     ("observed", "message"),
     [
         ("", "observes nothing"),
-        (", observed=age", "something other than the response"),
+        (", observed=age", "observes the column 'age'"),
         (", observed=np.ones(9)", "something other than the response"),
-        (", observed=pm.Data('d', age)", "something other than the response"),
+        (", observed=pm.Data('d', age)", "observes the column 'age'"),
     ],
 )
 def test_the_response_must_be_observed(observed: str, message: str) -> None:

@@ -123,6 +123,9 @@ STUBBED = """
     approx = pm.fit(20000, method="advi")
     map_estimate = pm.find_MAP()
     smc = pm.sample_smc()
+    steps = [pm.Metropolis(vars=[a]), pm.ElemwiseCategorical(vars=[a], values=[0, 1]), pm.NUTS([a])]
+    trace = pm.sample(1000, step=steps, callback=lambda *rest: None)
+    tracker = pm.ADVI().fit(1000)
     pm.compute_log_likelihood(idata)
 import arviz as az
 from arviz import loo
@@ -133,6 +136,34 @@ for name in idata.posterior:
     raise AssertionError
 pm.model_to_graphviz(model)
 """
+
+
+WHAT_TO_WRITE = {
+    "import bambi as bmb": "No module named 'bambi'; write the columns and coefficients",
+    "from patsy import dmatrix": "write the columns and coefficients",
+    "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",
+}
+
+
+@pytest.mark.parametrize("line", WHAT_TO_WRITE)
+def test_what_cannot_be_is_answered_with_what_to_write(line: str, sandbox: Any) -> None:
+    with pytest.raises(ProgramFailure, match=WHAT_TO_WRITE[line]):
+        sandbox.build(f"{line}\n{LINEAR}", SCHEMA, COVARIATES)
+
+
+MINIBATCH = """
+x, y = pm.Minibatch(age, length, batch_size=3)
+with pm.Model() as model:
+    a = pm.Normal("a", 0, 10)
+    b = pm.Normal("b", 0, 10)
+    s = pm.HalfNormal("s", 1)
+    pm.Normal("obs", a + b * np.log(x), s, observed=y, total_size=len(length))
+    pm.fit(1000)
+"""
+
+
+def test_minibatches_are_all_rows(build: Any) -> None:
+    assert build(MINIBATCH) == build(LINEAR)
 
 
 def test_sampling_does_nothing_and_costs_nothing(build: Any) -> None:

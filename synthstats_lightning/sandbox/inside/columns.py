@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from synthstats_lightning.programs.graph import View
 from synthstats_lightning.sandbox.inside.expressions import (
     PROVENANCE,
     REDUCTIONS,
@@ -169,6 +170,21 @@ def column(name: str, values: Array) -> Column:
     """
     result = track(values, Expression("covariate", attributes={"name": name}))
     result.flags.writeable = False
+    return result
+
+
+def view_of(source: Column, view: View) -> Column:
+    """A view of a covariate, which knows how it is made of that.
+
+    Args:
+        source: The covariate that it is made of.
+        view: What it is a view of, and how.
+    """
+    made: Any = (source - view.centre) / view.scale
+    if view.level is not None:
+        made = (source == view.level).astype(np.int64)
+    made.flags.writeable = False
+    result: Column = made
     return result
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from synthstats_lightning.sandbox.inside.columns import column
+from synthstats_lightning.sandbox.inside.columns import column, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
 from synthstats_lightning.sandbox.protocol import Job
 
@@ -62,9 +62,10 @@ class Frame(Data):
 
 
 def columns_of(job: Job) -> dict[str, Any]:
-    """Every column of a job by name, the response as its placeholder."""
+    """Every column of a job and every view by name, the response as its placeholder."""
     columns: dict[str, Any] = {name: column(name, values) for name, values in job.covariates.items()}
     if job.schema is not None:
+        columns |= {name: view_of(columns[view.column], view) for name, view in job.schema.views.items()}
         placeholder: Response = response(job.schema.response, job.schema.num_rows, job.schema.response_dtype)
         columns[job.schema.response] = placeholder
     return columns

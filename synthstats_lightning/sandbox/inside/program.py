@@ -10,6 +10,7 @@ from typing import Any
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
+from synthstats_lightning.sandbox.inside.stubs import INSTEAD
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.protocol import Job
 
@@ -92,6 +93,8 @@ def describe(error: BaseException) -> str:
         text = str(error)
     except BaseException:
         text = "(an exception whose text raises)"
+    if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in INSTEAD:
+        text = f"{text}; {INSTEAD[str(error.name).partition('.')[0]]}"
     where = "" if line is None else f"line {line}: "
     return f"{where}{type(error).__name__}: {text[:2000]}"
 

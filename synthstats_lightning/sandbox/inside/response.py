@@ -8,7 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from synthstats_lightning.sandbox.inside.instead import instead_of
+from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling
+
 Array = NDArray[Any]
+
+_FIRST, _STEP = 11, 13
+"""Of the numbers that stand for rows: nobody's covariate is a permutation of them."""
 
 
 class ResponseUsed(TypeError):
@@ -18,52 +24,100 @@ class ResponseUsed(TypeError):
 def sentinel(num_rows: int, dtype: str) -> Array:
     """What stands where the response's values would: fixed whole numbers that say nothing of them.
 
-    They fit every integer type and every distribution takes them when a model is built; extraction tells by
-    them that a model observes the response and not something else.
+    Every distribution takes them when a model is built, and each row has its own: extraction tells by them
+    which rows a model observes, in whatever order and shape.
 
     Args:
         num_rows: Rows of the data set.
         dtype: `"float64"` or `"int64"`.
     """
-    return np.random.default_rng(20_251).integers(3, 120, size=num_rows).astype(dtype)
+    return (_FIRST + _STEP * np.random.default_rng(20_251).permutation(num_rows)).astype(dtype)
+
+
+def rows_of(values: Array, num_rows: int) -> tuple[NDArray[np.int64], Rescaling] | None:
+    """Which row of the response stands at each place of an array, and how it was rescaled.
+
+    Args:
+        values: What a model observes, of any shape and dtype.
+        num_rows: Rows of the data set.
+
+    Returns:
+        `None` if something else stands anywhere.
+    """
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "iuf" or not numbers.size:
+        return None
+    order: NDArray[np.int64] = np.argsort(sentinel(num_rows, "int64"))
+    for rescaling in (Rescaling(), *RESCALINGS):
+        places = (rescaling.undone(numbers) - _FIRST) / _STEP
+        if ((places >= 0) & (places < num_rows) & (places == np.floor(places))).all():
+            return order[places.astype(np.int64)], rescaling
+    return None
 
 
 class Response(np.ndarray):
-    """The response: usable as `observed=`, in `pm.Data` that is observed, and for its shape and dtype."""
+    """The response: usable as `observed=`, in `pm.Data` that is observed, and for its shape and dtype.
+
+    It may be put in another order and shape, and split: what a model observes of it are still its rows.
+    """
 
     response_name: str
+    rescaling: Rescaling
 
     def __array_finalize__(self, source: Any) -> None:
         self.response_name = getattr(source, "response_name", "the response")
+        self.rescaling = getattr(source, "rescaling", Rescaling())
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse_to("use")
+
+    def _refuse_to(self, call: str) -> NoReturn:
         raise ResponseUsed(
-            f"the response {self.response_name!r} has no values here: use it only as observed="
+            f"the response {self.response_name!r} has no values here and may be used only as observed=:"
+            f" {instead_of(call)}"
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
         # PyMC looks for missing values
         if method == "__call__" and ufunc in (np.isnan, np.isfinite):
             return np.full(self.shape, ufunc is np.isfinite)
-        self._refuse()
+        mine = [place for place, value in enumerate(inputs) if value is self]
+        if method == "__call__" and not settings and len(mine) == 1:
+            rescaled = self.rescaling.then(ufunc, inputs, mine[0])
+            if rescaled is not None:
+                RESCALINGS.setdefault(rescaled)
+                result = self._pieces(ufunc(*(_plain(value) for value in inputs)))
+                result.rescaling = rescaled
+                return result
+        self._refuse_to(ufunc.__name__ if method == "__call__" else "sum")
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         if func in (np.shape, np.ndim, np.size):
             return func(np.empty(self.shape), *args[1:], **kwargs)
         if func in (np.zeros_like, np.ones_like, np.empty_like, np.full_like):
             return func(np.empty(self.shape, self.dtype), *args[1:], **kwargs)
-        if (
-            func in (np.copy, np.ravel, np.squeeze, np.atleast_1d, np.asanyarray)
-            and len(args) == 1
-            and not kwargs
-        ):
-            return self
-        self._refuse()
+        if func in ARRANGING:
+            plain = [_plain(value) for value in args]
+            return self._pieces(func(*plain, **{name: _plain(value) for name, value in kwargs.items()}))
+        self._refuse_to(func.__name__)
 
     def __getitem__(self, key: Any) -> Any:
-        if key is Ellipsis or key == slice(None):
-            return self
-        self._refuse()
+        parts = key if isinstance(key, tuple) else (key,)
+        return self._pieces(np.asarray(self)[tuple(_plain(part) for part in parts)])
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """As NumPy's to real numbers; else itself, for small types cannot hold its numbers."""
+        return self if np.dtype(dtype).kind in "iub" else super().astype(dtype, *args, **kwargs)
+
+    def _pieces(self, found: Any) -> Any:
+        """Arrays of rows as placeholders; a single number is refused, for it would be a value."""
+        if isinstance(found, list | tuple):
+            return type(found)(self._pieces(part) for part in found)
+        if np.ndim(found) == 0:
+            self._refuse()
+        piece: Response = np.asarray(found).view(Response)
+        piece.response_name, piece.rescaling = self.response_name, self.rescaling
+        return piece
 
     @property
     def values(self) -> Response:
@@ -80,16 +134,44 @@ class Response(np.ndarray):
     __str__ = __repr__
     __iter__ = __float__ = __int__ = __index__ = __bool__ = __complex__ = __contains__ = _refuse
     __format__ = __setitem__ = __reduce__ = __reduce_ex__ = _refuse
-    item = tolist = tobytes = tofile = dump = dumps = argmax = argmin = argsort = sort = searchsorted = (
-        _refuse
-    )
-    mean = std = var = sum = prod = min = max = cumsum = cumprod = dot = round = clip = ptp = any = all = (
-        _refuse
-    )
-    nonzero = take = choose = compress = repeat = partition = argpartition = diagonal = trace = _refuse
+    item = tolist = tobytes = tofile = dump = dumps = searchsorted = dot = choose = repeat = _refuse
+    partition = argpartition = diagonal = trace = _refuse
+
+    def _refuse_statistic(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse_to("mean")
+
+    mean = std = var = sum = prod = min = max = cumsum = cumprod = ptp = _refuse_statistic
+    argmax = argmin = argsort = sort = _refuse_statistic
+
+    def _refuse_choice(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse_to("equal")
+
+    any = all = nonzero = _refuse_choice
+
+    def _refuse_arithmetic(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse_to("round")
+
+    round = clip = _refuse_arithmetic
 
     def __deepcopy__(self, memo: Any) -> Response:
         return self.copy()
+
+
+ARRANGING: frozenset[Callable[..., Any]] = frozenset(
+    {
+        np.array_split, np.asanyarray, np.atleast_1d, np.atleast_2d, np.compress, np.concatenate, np.copy,
+        np.delete, np.expand_dims, np.flip, np.hsplit, np.hstack, np.ravel, np.reshape, np.split, np.squeeze,
+        np.stack, np.swapaxes, np.take, np.transpose, np.vsplit, np.vstack,
+    }
+)  # fmt: skip
+"""NumPy's functions that put elements in another order or shape, or leave some out, and read no value."""
+
+
+def _plain(value: Any) -> Any:
+    """A placeholder as the array that it is, also within a list of them."""
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(part) for part in value)
+    return np.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def response(name: str, num_rows: int, dtype: str) -> Response:

@@ -16,6 +16,15 @@ SAMPLERS = (  # noqa: SIM905
 ).split()
 """What programs call on `pymc` that a scorer does instead."""
 
+STEPS = (  # noqa: SIM905
+    "BinaryGibbsMetropolis BinaryMetropolis CategoricalGibbsMetropolis DEMetropolis DEMetropolisZ"
+    " HamiltonianMC Metropolis NUTS Slice CompoundStep PGBART"
+    " ElemwiseCategorical ElemwiseCategoricalStep EllipticalSlice SMC"
+).split()
+"""Step methods and, in the last line, those that older releases had."""
+VARIATIONAL = "ADVI ASVGD SVGD FullRankADVI ImplicitGradient KLqp Empirical MeanField FullRank".split()  # noqa: SIM905
+"""What programs make to approximate a posterior."""
+
 RENAMED = {"MutableData": "Data", "ConstantData": "Data"}
 """Names that older PyMC releases have."""
 
@@ -79,14 +88,54 @@ def nothing(*args: Any, **kwargs: Any) -> Nothing:
     return NOTHING
 
 
+class Refused:
+    """What has no place in a model graph: using it says what to write instead.
+
+    Args:
+        name: What a program called.
+        instead: What it should write.
+    """
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._message = f"{name} is not in the language of model graphs: {instead}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuses with what to write instead."""
+        raise TypeError(self._message)
+
+
+FORMULAS = "write the columns and coefficients of the linear predictor out, for example a + b * x + c[group]"
+INSTEAD = {"bambi": FORMULAS, "patsy": FORMULAS, "formulaic": FORMULAS}
+"""Packages that programs import in vain, and what to write instead."""
+
+
+def whole_data(*arrays: Any, batch_size: int = 0, **kwargs: Any) -> Any:
+    """What `pm.Minibatch` returns here: scores count all rows."""
+    return arrays[0] if len(arrays) == 1 else list(arrays)
+
+
 def install() -> None:
     """Replaces sampling in PyMC and every function of ArviZ, in this process."""
     import arviz
     import pymc
+    import pymc.ode
+
+    pymc.Minibatch = whole_data
+    pymc.ode.DifferentialEquation = Refused(
+        "pm.ode.DifferentialEquation", "write its solution, or steps of Euler or Runge-Kutta in a loop"
+    )
+    register = pymc.Model.register_rv
+
+    def register_all_rows(self: Any, *args: Any, total_size: Any = None, **kwargs: Any) -> Any:
+        return register(self, *args, **kwargs)
+
+    pymc.Model.register_rv = register_all_rows
 
     for name in SAMPLERS:
         if hasattr(pymc, name):
             setattr(pymc, name, nothing)
+    for name in (*STEPS, *VARIATIONAL):
+        setattr(pymc, name, nothing)
     for name, now in RENAMED.items():
         if not hasattr(pymc, name):
             setattr(pymc, name, _renamed(getattr(pymc, now)))

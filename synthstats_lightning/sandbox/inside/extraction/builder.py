@@ -98,6 +98,20 @@ class GraphBuilder:
         values = self._covariates[name]
         return Entry("covariate", (), {"name": name}, values.shape, values.dtype.name, values, literal=False)
 
+    def columns_in(self, values: Array) -> list[str]:
+        """Names of the columns that an array holds, as it is or side by side.
+
+        Args:
+            values: Numbers in an array of any shape.
+        """
+        sides = [values.ravel(), *(np.moveaxis(values, axis, 0) for axis in range(values.ndim))]
+        lines = [np.asarray(line).ravel() for side in sides for line in (side if side.ndim > 1 else [side])]
+        return [
+            name
+            for name, column in self._covariates.items()
+            if any(line.shape == column.shape and np.array_equal(line, column) for line in lines)
+        ]
+
     def random(self, law: Mapping[str, Any] | str, inputs: Sequence[Entry], name: str, shape: Shape) -> Entry:
         """A random variable.
 

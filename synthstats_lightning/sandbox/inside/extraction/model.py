@@ -21,6 +21,11 @@ from synthstats_lightning.sandbox.inside.extraction.composites import (
 )
 from synthstats_lightning.sandbox.inside.extraction.diffusion import diffusion_path
 from synthstats_lightning.sandbox.inside.extraction.loops import inner_graph
+from synthstats_lightning.sandbox.inside.extraction.observed import (
+    in_own_units,
+    observed_rows,
+    response_entry,
+)
 from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HANDLERS, operation_name
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
@@ -66,20 +71,25 @@ class Extraction:
         model = self._model
         if model.potentials:
             names = ", ".join(str(variable.name) for variable in model.potentials[:3])
-            unsupported(f"pm.Potential ({names}): a potential is not a normalised distribution")
-        observed = self._observed()
+            unsupported(
+                f"pm.Potential ({names}): a potential is not a normalised distribution. Write censored rows"
+                " as pm.Censored with a column of limits, bounds as pm.Truncated, a constraint as a prior"
+            )
+        observed = observed_rows(model, self._schema, _data, self.builder.columns_in)
         for variable in model.free_RVs:
             transform = adapter.foreign_transform(model, variable)
             if transform is not None:
                 unsupported(f"transform {transform} of {variable.name!r}, which changes its prior")
         free = [self.entry(variable) for variable in model.free_RVs]
-        response = self.entry(observed)
-        if response.shape != (self._schema.num_rows,):
-            bad_graph(
-                f"the response's distribution has shape {response.shape}, the data have shape"
-                f" ({self._schema.num_rows},)"
-            )
-        return write(response, free, self._deterministics(response))
+        known = {self.entry(variable) for variable, _, _ in observed}
+        if any(_depends(below, known) for entry in (*free, *known) for below in entry.inputs):
+            bad_graph("a variable depends on an observed one: the response may be used only as observed=")
+        seen = [
+            (in_own_units(self.builder, self.entry(variable), rescaling), rows)
+            for variable, rows, rescaling in observed
+        ]
+        response = response_entry(self.builder, seen, self._schema)
+        return write(response, free, self._deterministics(known))
 
     def entry(self, variable: Any) -> Entry:
         """The entry of a variable; everything below it is made first, without recursion."""
@@ -191,7 +201,7 @@ class Extraction:
             bad_graph(f"operation {operation_name(node)}: {error}")
         return self.builder.constant(results[node.outputs.index(variable)])
 
-    def _deterministics(self, response: Entry) -> dict[str, Entry]:
+    def _deterministics(self, observed: set[Entry]) -> dict[str, Entry]:
         """Named derived quantities; what the graph language lacks is left out, for it changes no score."""
         found: dict[str, Entry] = {}
         paths = [variable for variable in self._model.free_RVs if adapter.is_diffusion(variable)]
@@ -202,29 +212,9 @@ class Extraction:
                 if failure.category is not FailureCategory.UNSUPPORTED:
                     raise
                 continue
-            if not _depends(entry, response):
+            if not _depends(entry, observed):
                 found[str(variable.name)] = entry
         return found
-
-    def _observed(self) -> Any:
-        observed = self._model.observed_RVs
-        response = self._schema.response
-        if len(observed) != 1:
-            names = ", ".join(repr(str(variable.name)) for variable in observed[:4])
-            bad_graph(
-                f"the model observes nothing: give {response!r} as observed="
-                if not observed
-                else f"the model observes {len(observed)} variables ({names}), not only {response!r}"
-            )
-        value = _data(self._model.rvs_to_values[observed[0]])
-        wanted = self._sentinel
-        if (
-            value is None
-            or value.shape != wanted.shape
-            or not np.array_equal(value, wanted.astype(value.dtype))
-        ):
-            bad_graph(f"the model observes something other than the response {response!r}")
-        return observed[0]
 
 
 def _data(variable: Any) -> Array | None:
@@ -234,11 +224,11 @@ def _data(variable: Any) -> Array | None:
     return adapter.leaf_value(variable)
 
 
-def _depends(entry: Entry, on: Entry) -> bool:
+def _depends(entry: Entry, on: set[Entry]) -> bool:
     pending, seen = [entry], set()
     while pending:
         current = pending.pop()
-        if current is on:
+        if current in on:
             return True
         pending += [part for part in current.inputs if id(part) not in seen]
         seen |= {id(part) for part in current.inputs}

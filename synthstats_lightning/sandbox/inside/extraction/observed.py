@@ -1,0 +1,180 @@
+"""What a model observes of the response, in whatever order, shape and number of variables, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthstats_lightning.programs.composites import distribution_of
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.sandbox.inside.expressions import Array
+from synthstats_lightning.sandbox.inside.extraction.builder import Entry, GraphBuilder
+from synthstats_lightning.sandbox.inside.rescaling import Rescaling
+from synthstats_lightning.sandbox.inside.response import rows_of
+
+Rows = NDArray[np.int64]
+
+
+def observed_rows(
+    model: Any,
+    schema: DataSchema,
+    data: Callable[[Any], Array | None],
+    columns_in: Callable[[Array], Sequence[str]],
+) -> list[tuple[Any, Rows, Rescaling]]:
+    """The observed variables of a model, with the row of the response at each of their places, and its units.
+
+    Args:
+        model: The program's `pm.Model`.
+        schema: Columns and response.
+        data: Takes a variable to the constant that it holds, `None` if it holds none.
+        columns_in: Takes an array to the names of the covariates that it holds.
+
+    Raises:
+        ProgramFailure: `BAD_GRAPH` unless these are all rows of the response, each once.
+    """
+    response = schema.response
+    if not model.observed_RVs:
+        _bad_graph(f"the model observes nothing: give {response!r} as observed=")
+    found = []
+    for variable in model.observed_RVs:
+        values = data(model.rvs_to_values[variable])
+        known = None if values is None else rows_of(values, schema.num_rows)
+        if known is None:
+            others = () if values is None else columns_in(values)
+            _bad_graph(_other_data(str(variable.name), others, response))
+        found.append((variable, *known))
+    counts = np.bincount(np.concatenate([rows.ravel() for _, rows, _ in found]), minlength=schema.num_rows)
+    if (counts != 1).any():
+        row = int(np.argmax(counts != 1))
+        _bad_graph(
+            f"row {row} of the response {response!r} is observed {_times(int(counts[row]))}: a model observes"
+            " each row once, in as many variables as it likes"
+        )
+    return found
+
+
+def response_entry(
+    builder: GraphBuilder, observed: Sequence[tuple[Entry, Rows]], schema: DataSchema
+) -> Entry:
+    """One random node of all rows, in the order of the data.
+
+    Args:
+        builder: Makes the nodes of the model graph.
+        observed: Random entries and the row at each of their places, which are all rows, each once.
+        schema: Columns and response.
+
+    Raises:
+        ProgramFailure: `BAD_GRAPH` if a variable's shape is not that of what it observes; `UNSUPPORTED` for
+            vectors in another order, and for variables of different distributions.
+    """
+    for entry, rows in observed:
+        if entry.shape != rows.shape:
+            _bad_graph(
+                f"the response's distribution has shape {entry.shape}, the data have shape {rows.shape}"
+            )
+    first, rows = observed[0]
+    if len(observed) == 1 and np.array_equal(rows, np.arange(schema.num_rows)):
+        return first
+    laws = [_law(entry) for entry, _ in observed]
+    if any(law != laws[0] for law in laws):
+        names = " and ".join(sorted({str(law["distribution"]) for law in laws}))
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"observed variables of different distributions ({names}): give the response one distribution"
+            " whose parameters depend on the row",
+        )
+    distribution = distribution_of(laws[0])
+    if distribution.event_rank:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"a {distribution.name} of rows in another order or shape: observe the response as it is",
+        )
+    order = np.concatenate([part.ravel() for _, part in observed])
+    inputs = [
+        _parameter(builder, [(entry.inputs[place], part.shape) for entry, part in observed], rank, order)
+        for place, rank in enumerate(distribution.ranks)
+    ]
+    return builder.random(laws[0], inputs, str(first.attributes["name"]), (schema.num_rows,))
+
+
+def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> Entry:
+    """The random node of the response whose rescaling follows one, Jacobian included.
+
+    Args:
+        builder: Makes the nodes of the model graph.
+        entry: What the rescaled response follows.
+        rescaling: What was done to the response.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` for a distribution that is none of a location and a scale, and for the
+            logarithm of one that is not normal.
+    """
+    if rescaling == Rescaling():
+        return entry
+    law = distribution_of(_law(entry))
+    own = law.of_exponentials if rescaling.logarithm else law.name
+    if own is None or law.location_and_scale is None:
+        what = "logarithm" if rescaling.logarithm else "multiple"
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"a {law.name} of the response's {what} cannot be put back into its own units"
+            " (a Normal can): observe the response as it is",
+        )
+    inputs = dict(zip(law.parameters, entry.inputs, strict=True))
+    location = law.location_and_scale[0]
+    if rescaling.scale != 1.0:
+        factor = builder.constant(np.float64(rescaling.scale))
+        inputs |= {part: builder.apply("mul", inputs[part], factor) for part in law.location_and_scale}
+    if rescaling.shift:
+        shift = builder.constant(np.float64(rescaling.shift))
+        inputs[location] = builder.apply("add", inputs[location], shift)
+    return builder.random(own, list(inputs.values()), str(entry.attributes["name"]), entry.shape)
+
+
+def _parameter(
+    builder: GraphBuilder, parts: list[tuple[Entry, tuple[int, ...]]], rank: int, order: Rows
+) -> Entry:
+    """A parameter of all variables as one, in the order of rows."""
+    first = parts[0][0]
+    if len(first.shape) == rank and all(entry is first for entry, _ in parts):
+        return first
+    flat = []
+    for entry, batch in parts:
+        core = entry.shape[len(entry.shape) - rank :]
+        whole = (
+            entry
+            if entry.shape == (*batch, *core)
+            else builder.apply("broadcast_to", entry, shape=[*batch, *core])
+        )
+        size = int(np.prod(batch))
+        flat.append(whole if len(batch) == 1 else builder.apply("reshape", whole, shape=[size, *core]))
+    joined = flat[0] if len(flat) == 1 else builder.apply("concatenate", *flat, axis=0)
+    if np.array_equal(order, np.arange(len(order))):
+        return joined
+    return builder.apply("take", joined, builder.constant(np.argsort(order)), axis=0)
+
+
+def _law(entry: Entry) -> dict[str, Any]:
+    return {name: value for name, value in entry.attributes.items() if name not in ("name", "shape")}
+
+
+def _other_data(name: str, columns: Sequence[str], response: str) -> str:
+    if not columns:
+        return f"{name!r} observes something other than the response {response!r}"
+    which = f"the column {columns[0]!r}" if len(columns) == 1 else f"the columns {', '.join(columns)}"
+    return (
+        f"{name!r} observes {which}: a score is that of the response {response!r} given the others, so"
+        f" that programs compare. Observe {response!r} alone, and let its parameters depend on columns"
+    )
+
+
+def _times(number: int) -> str:
+    return "never" if number == 0 else f"{number} times"
+
+
+def _bad_graph(what: str) -> NoReturn:
+    raise ProgramFailure(FailureCategory.BAD_GRAPH, what)
