@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthstats_lightning.programs.failure import ProgramFailure
-from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.programs.graph import DataSchema, ModelGraph
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.scoring.auditing.audit import Audit, audit_graph
+from synthstats_lightning.scoring.prediction.recorded import spacing_of
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, get_task
 
@@ -51,13 +52,17 @@ def audit_program(
     if not 1 <= rows <= task.num_rows:
         raise ValueError(f"rows must be from 1 to the task's {task.num_rows}, got {rows}")
     schema, covariates = few_rows(task, rows)
-    audit = partial(audit_graph, rounding=task.rounding, data_sets=data_sets, level=level, settings=settings)
+    audit = partial(audit_graph, data_sets=data_sets, level=level, settings=settings)
+
+    def spacing(graph: ModelGraph) -> float | None:
+        return spacing_of(graph, schema.response_dtype, task.rounding)
+
     try:
         graph = parse_graph(sandbox.build(source, schema, covariates), schema)
-        return audit(graph, covariates)
+        return audit(graph, covariates, rounding=spacing(graph))
     except ProgramFailure:
         graph = parse_graph(sandbox.build(source, task.schema, task.covariates), task.schema)
-        return audit(graph, task.covariates, rows=rows)
+        return audit(graph, task.covariates, rows=rows, rounding=spacing(graph))
 
 
 def few_rows(task: Task, rows: int) -> tuple[DataSchema, Mapping[str, NDArray[Any]]]:

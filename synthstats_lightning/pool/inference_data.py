@@ -65,7 +65,7 @@ def to_inference_data(
     parts["posterior"].attrs["effective_sample_size"] = draws.effective_sample_size
     if math.isfinite(draws.evidence):
         parts["posterior"].attrs["log_evidence"] = draws.evidence
-    if _has_data_tree(az):
+    if has_data_tree(az):
         import xarray
 
         return xarray.DataTree.from_dict(parts)
@@ -90,6 +90,10 @@ def _dataset(group: str, values: Mapping[str, Any], rows: int, row: str, scored:
     return xarray.Dataset(variables, coords=coordinates)
 
 
-def _has_data_tree(az: Any) -> bool:
-    """Whether this ArviZ keeps its groups in a `DataTree`, as it does from release 1 on."""
+def has_data_tree(az: Any) -> bool:
+    """Whether this ArviZ keeps its groups in a `DataTree`, as it does from release 1 on.
+
+    Args:
+        az: The imported module.
+    """
     return int(az.__version__.split(".")[0]) >= 1

@@ -8,10 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from synthstats_lightning.pool.settings import WorkerSettings
-from synthstats_lightning.programs.failure import ProgramFailure
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.literals import literal_copies, source_literals
+from synthstats_lightning.programs.more_rows import with_fitted_constants
+from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.runtime.priorities import lower_priority
 from synthstats_lightning.sandbox import Sandbox
+from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
+from synthstats_lightning.scoring.prediction.forecast import Forecast
 from synthstats_lightning.scoring.process.client import ScoringClient
 from synthstats_lightning.scoring.process.messages import Identity, TaskMessage
 from synthstats_lightning.scoring.process.store import ScoreKey, ScoreStore
@@ -31,6 +35,7 @@ def task_message(task: Task) -> TaskMessage:
         task.held_out,
         tuple(task.quantities),
         task.limits,
+        task.log_jacobian,
     )
 
 
@@ -94,6 +99,64 @@ class ProgramWorker:
             ProgramFailure: If the program does not build, or there is no answer.
         """
         return self.scoring.ask(kind, self._build(source, message), message, **details)
+
+    def forecast_rows(
+        self, source: str, message: TaskMessage, extended: TaskMessage, draws: int
+    ) -> tuple[Forecast, bool]:
+        """What a program that was fitted to a task's rows predicts of further ones.
+
+        Args:
+            source: Source text of the program.
+            message: The task whose data it models.
+            extended: The same with further rows, which it holds out.
+            draws: Predictive draws of each held-out row.
+
+        Returns:
+            The forecast, and whether the program means the same for the task's rows with and without the
+            further ones, see `programs.more_rows`.
+
+        Raises:
+            ProgramFailure: If the program does not build, or predicts nothing.
+        """
+        fitted, more = (parse_graph(self._build(source, told), told.schema) for told in (message, extended))
+        found = with_fitted_constants(fitted, more, message.covariates, extended.covariates)
+        details = {"draws": draws, "densities": False}
+        answer: Forecast = self.scoring.ask("forecast", found.graph.to_json(), extended, **details)
+        return answer, found.is_same
+
+    def posterior_rows(
+        self, source: str, message: TaskMessage, extended: TaskMessage, details: dict[str, Any]
+    ) -> PosteriorDraws:
+        """Posterior draws of a program that was fitted to a task's rows, with predictions of further ones.
+
+        Args:
+            source: Source text of the program.
+            message: The task whose data it models.
+            extended: The same with further rows, which it holds out.
+            details: What `draws` of `scoring.process.worker` takes.
+
+        Raises:
+            ProgramFailure: If the program does not build, has no posterior, or is another model with the
+                further rows.
+        """
+        fitted, more = (parse_graph(self._build(source, told), told.schema) for told in (message, extended))
+        found = with_fitted_constants(fitted, more, message.covariates, extended.covariates)
+        if not found.is_same:
+            raise ProgramFailure(FailureCategory.UNSUPPORTED, "with further rows it is another model")
+        answer: PosteriorDraws = self.scoring.ask("draws", found.graph.to_json(), extended, **details)
+        return answer
+
+    def graph(self, source: str, message: TaskMessage) -> str:
+        """The document of a program's model graph, which is hostile: `parse_graph` reads it.
+
+        Args:
+            source: Source text of the program.
+            message: The task whose data it models.
+
+        Raises:
+            ProgramFailure: If the program does not build.
+        """
+        return self._build(source, message)
 
     def close(self) -> None:
         """Ends both processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,14 @@ from jaxtyping import Float
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.pool.executors import Answer, call_far, check_far_side
 from synthstats_lightning.pool.inference_data import to_inference_data
+from synthstats_lightning.pool.new_rows import Array, with_new_rows
 from synthstats_lightning.pool.program_worker import ProgramWorker, task_message
 from synthstats_lightning.pool.reference.client import score_with_reference
 from synthstats_lightning.pool.reference.settings import Sampler
 from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.runtime.cores import scoring_workers
 from synthstats_lightning.runtime.frames import ConnectionLost
 from synthstats_lightning.sandbox import SandboxLimits
@@ -188,6 +191,21 @@ class ProgramScorer:
         """Scores a program and waits for it."""
         return self.submit(source, task).result()
 
+    def whole_score(self, source: str, task: Task) -> Future[Score]:
+        """Starts computing every score of a program, whatever `last_score` says, and returns at once.
+
+        Args:
+            source: Source text of the program.
+            task: The task whose data it models.
+
+        Returns:
+            The score to come, maybe a failed one; its `result` raises `ProgramFailure` where the program
+            does not build.
+        """
+        if self.settings.engine.last_score is None:
+            return self.submit(source, task)
+        return self._ask("score", source, task, whole=True)
+
     def remember(self, source: str, task: Task, score: Score) -> None:
         """Takes a score that an earlier run has computed, so that it is not computed again."""
         key = (task.fingerprint, source)
@@ -214,7 +232,14 @@ class ProgramScorer:
         return found
 
     def posterior(
-        self, source: str, task: Task, chains: int = 4, draws: int = 1000, seed: int = 0
+        self,
+        source: str,
+        task: Task,
+        chains: int = 4,
+        draws: int = 1000,
+        seed: int = 0,
+        seconds: float | None = None,
+        rows: Mapping[str, Array] | None = None,
     ) -> PosteriorDraws:
         """Posterior and posterior predictive draws of a program.
 
@@ -224,18 +249,24 @@ class ProgramScorer:
             chains: Chains to arrange the draws in.
             draws: Draws of each chain.
             seed: Seed of all random numbers.
+            seconds: How long to wait at most; `None` is as long as it takes.
+            rows: Column name to values of further rows, which the posterior does not know: predictions and
+                log-likelihoods of them, at the task's smallest response, come after those of its own rows.
 
         Raises:
-            ProgramFailure: If the program does not build, or has no score.
-            ValueError: If `chains` or `draws` is below 1.
+            TimeoutError: If they are not there in time.
+            ProgramFailure: If the program does not build, has no score, or is another model with `rows`.
+            ValueError: If `chains` or `draws` is below 1, or `rows` lack a covariate.
         """
         for name, value in (("chains", chains), ("draws", draws)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        found: PosteriorDraws = self._ask(
-            "draws", source, task, chains=chains, draws=draws, seed=seed
-        ).result()
-        return found
+        details = {"chains": chains, "draws": draws, "seed": seed}
+        if rows is None:
+            found: PosteriorDraws = self._ask("draws", source, task, **details).result(seconds)
+            return found
+        fitted, extended = with_new_rows(task, rows)
+        return self._run(ProgramWorker.posterior_rows, source, fitted, extended, details).result(seconds)
 
     def forecast(
         self, source: str, task: Task, draws: int = 500, leave_one_out: bool = False
@@ -259,6 +290,44 @@ class ProgramScorer:
         if task.held_out < 1:
             raise ValueError(f"task {task.name!r} holds no rows out that could be predicted")
         return self._ask("forecast", source, task, draws=draws, leave_one_out=leave_one_out)
+
+    def forecast_rows(
+        self, source: str, task: Task, rows: Mapping[str, Array], draws: int = 1000
+    ) -> Future[tuple[Forecast, bool]]:
+        """Starts predicting rows that a task does not have, and returns at once.
+
+        The program is the one that was fitted to the task's rows: a mean or a scale that it takes from a
+        column is that of the fitted rows.
+
+        Args:
+            source: Source text of the program.
+            task: The task whose data it models.
+            rows: Column name to values of the new rows: the task's covariates, encoded as it encodes them.
+            draws: Predictive draws of each new row.
+
+        Returns:
+            The forecast to come, of the task's held-out rows and then the new ones, and whether the program
+            means the same with the new rows as without; its `result` raises `ProgramFailure` where the
+            program predicts nothing.
+
+        Raises:
+            ValueError: If the rows lack a covariate, or differ in length.
+        """
+        fitted, extended = with_new_rows(task, rows)
+        return self._run(ProgramWorker.forecast_rows, source, fitted, extended, draws)
+
+    def graph(self, source: str, task: Task) -> ModelGraph:
+        """The model graph of a program under its own names.
+
+        Args:
+            source: Source text of the program.
+            task: The task whose data it models.
+
+        Raises:
+            ProgramFailure: If the program does not build.
+        """
+        document = self._run(ProgramWorker.graph, source, task_message(task)).result()
+        return parse_graph(document, task.schema)
 
     def information_gain(
         self, source: str, task: Task, rows_per_design: int = 1, outer: int = 500, inner: int = 20
@@ -343,6 +412,8 @@ class ProgramScorer:
 
     def _unpack(self, done: Future[Answer], result: Future[T]) -> None:
         self._far_calls.discard(done)
+        if not result.set_running_or_notify_cancel():
+            return  # nobody waits for it any more
         try:
             answer = done.result()
         except BaseException as error:
@@ -355,7 +426,7 @@ class ProgramScorer:
     def _take(self, key: tuple[str, str], done: Future[Score], future: Future[Score]) -> None:
         """From a worker's score, or what went wrong there, to what the caller waits for."""
         try:
-            score = done.result()
+            score = done.result().finite()
         except ConnectionLost as error:
             score = Score.failed(FailureCategory.KILLED, str(error))
         except BaseException as error:

@@ -16,10 +16,17 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.rendering.render import summarise
-from synthstats_lightning.scoring.density.target import GradientNeeded, RowSubset, Target, has_funnels
+from synthstats_lightning.scoring.density.target import (
+    GradientNeeded,
+    RowSubset,
+    Target,
+    has_funnels,
+    is_coupled,
+)
+from synthstats_lightning.scoring.estimators.differences import FEW_DIMENSIONS
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
-from synthstats_lightning.scoring.estimators.optimise import FEW_DIMENSIONS
 from synthstats_lightning.scoring.estimators.unbounded import check_bounded
+from synthstats_lightning.scoring.foreseen import check_foreseen
 from synthstats_lightning.scoring.honesty import (
     check_evidence,
     check_masses,
@@ -38,7 +45,7 @@ from synthstats_lightning.scoring.prediction.diagnostics import (
     score_predicted,
 )
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
-from synthstats_lightning.scoring.prediction.recorded import Check, use_recorded
+from synthstats_lightning.scoring.prediction.recorded import Check, spacing_of, use_recorded
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -76,7 +83,8 @@ def score_graph(
         response_name: What the score's summary calls the response.
         rounding: Spacing of the values that a continuous response was recorded to: it is then scored by
             the probabilities of intervals over their width, or by its density where that is as good, see
-            `prediction.recorded`. `None` for exact values.
+            `prediction.recorded`. `None` for exact values, and for whole numbers, which are 1 apart for a
+            continuous distribution.
         held_out: Last rows of the response: evidence and elpd are those of the rows before, and `heldout_lpd`
             is that of these given the rows before. At 0 the rows of `heldout_lpd` are chosen by `settings`
             and count in the other scores.
@@ -96,6 +104,7 @@ def score_graph(
     deadline = Deadline(settings.time_limit)
     model = canonical_model(graph) if isinstance(graph, ModelGraph) else graph
     canonical = model.graph
+    rounding = spacing_of(canonical, response.dtype, rounding)
     try:
         check_memorised(
             canonical, covariates, response, settings.memorised_bits, shown_rows=shown_rows, rounding=rounding
@@ -105,12 +114,16 @@ def score_graph(
         seed = graph_seed(model.form, fingerprint)
 
         def use(density: Density, check: Check | None) -> Score:
+            fewer = settings.for_rows(len(response))
             check_prior(density, torch.Generator().manual_seed(seed))
             exact = rounding is None or check is not None
             if exact and canonical.dtypes[canonical.response] != "int64":
                 check_bounded(RowSubset(density, len(response) - held_out), density, response)
+            target = integrate(density)
+            if not is_integrated(target):
+                check_foreseen(canonical, target.dimension, fewer)
             return score_target(
-                integrate(density),
+                target,
                 seed,
                 shown_rows=shown_rows,
                 held_out=held_out,
@@ -132,6 +145,7 @@ def score_graph(
         canonical=model.hash,
         structure=model.structure,
         summary=summarise(canonical, response_name),
+        graph=canonical.to_record() if score.scored else None,
     )
 
 
@@ -157,7 +171,7 @@ def score_target(
         check: Called with the posterior, see `prediction.recorded`.
 
     Returns:
-        The score without `canonical`, `structure` and `summary`.
+        The score without `canonical`, `structure`, `summary` and `graph`.
 
     Raises:
         ProgramFailure: `SCORER_LIMIT` or `NON_FINITE`, naming the estimator.
@@ -178,6 +192,7 @@ def _score_target(
     deadline: Deadline,
     check: Check | None,
 ) -> Score:
+    settings = settings.for_rows(target.num_observations, is_coupled(target))
     generator = torch.Generator().manual_seed(seed)
     observed = observed_posterior(target, held_out, settings, generator, deadline)
     posterior = observed.posterior
@@ -197,7 +212,9 @@ def _score_target(
     evidence, variance = particles.log_evidence, particles.log_evidence_se**2 + error**2
     if shown_rows == target.num_observations - held_out:
         evidence, variance = 0.0, 0.0
-        found = {"evidence": score_nothing(posterior), "elpd": score_nothing(posterior)}
+        found = {"evidence": score_nothing(posterior)}
+        if settings.computes("elpd"):
+            found["elpd"] = score_nothing(posterior)
     else:
         if shown_rows > 0:
             # what was integrated out may have been given up
@@ -211,11 +228,12 @@ def _score_target(
             "evidence": score_evidence(
                 posterior, evidence, math.sqrt(variance), shown_rows, settings, generator, deadline
             ),
-            "elpd": score_elpd(posterior, shown_rows, settings, generator, deadline),
         }
-    if held_out > 0:
+        if settings.computes("elpd"):
+            found["elpd"] = score_elpd(posterior, shown_rows, settings, generator, deadline)
+    if held_out > 0 and settings.computes("heldout_lpd"):
         found["heldout_lpd"] = score_predicted(observed, settings, generator, deadline)
-    elif settings.heldout_fraction > 0:
+    elif settings.heldout_fraction > 0 and settings.computes("heldout_lpd"):
         found["heldout_lpd"] = score_heldout(posterior, shown_rows, settings, generator, deadline)
     for name in found.keys() - {"evidence"}:
         found[name] = found[name].with_error(error)
@@ -224,15 +242,15 @@ def _score_target(
             raise ProgramFailure(
                 FailureCategory.NON_FINITE, f"{name} by {each.diagnostics.estimator} is {each.value}"
             )
-    heldout = found.get("heldout_lpd")
+    elpd, heldout = found.get("elpd"), found.get("heldout_lpd")
     return Score(
         evidence=evidence,
         evidence_se=math.sqrt(variance),
-        elpd=found["elpd"].value,
-        elpd_se=found["elpd"].standard_error,
+        elpd=None if elpd is None else elpd.value,
+        elpd_se=None if elpd is None else elpd.standard_error,
         heldout_lpd=None if heldout is None else heldout.value,
         heldout_lpd_se=None if heldout is None else heldout.standard_error,
-        pareto_k=found["elpd"].diagnostics.pareto_k,
+        pareto_k=None if elpd is None else elpd.diagnostics.pareto_k,
         effective_sample_size=particles.effective_sample_size,
         num_parameters=target.density.dimension if is_integrated(target) else target.dimension,
         estimator=particles.estimator,

@@ -11,13 +11,14 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.runtime.single_precision import is_finite
-from synthstats_lightning.scoring.density.target import Target, finite_or_minus_infinity
+from synthstats_lightning.scoring.density.target import Target, evaluate_totals, finite_or_minus_infinity
 from synthstats_lightning.scoring.estimators.particles import Particles, log_mean_exp, log_mean_se
 from synthstats_lightning.scoring.marginals.integration import completed
 from synthstats_lightning.scoring.marginals.normalisation import Mass
@@ -123,7 +124,7 @@ def check_evidence(target: Target, particles: Particles, generator: torch.Genera
     if target.dimension == 0:
         return
     _check_prior(particles)
-    best = float(finite_or_minus_infinity(particles.log_likelihood).sum(-1).max())
+    best = float(finite_or_minus_infinity(particles.log_likelihood.sum(-1)).max())
     evidence, error = particles.log_evidence, particles.log_evidence_se
     tolerance = STANDARD_ERRORS * error + ROUNDING_ERROR * max(1.0, abs(best))
     if evidence > best + tolerance:
@@ -135,7 +136,7 @@ def check_evidence(target: Target, particles: Particles, generator: torch.Genera
         return
     with torch.no_grad():
         theta = target.sample_prior(SECOND_DRAWS, generator)
-        log_likelihood = finite_or_minus_infinity(target.log_likelihood(theta)).sum(-1)
+        log_likelihood = evaluate_totals(target, theta).log_likelihood
     second, second_error = log_mean_exp(log_likelihood), log_mean_se(log_likelihood)
     if not evidence <= second + STANDARD_ERRORS * math.hypot(error, second_error) + SECOND_SLACK:
         raise ProgramFailure(
@@ -192,5 +193,6 @@ def _numbers(score: Score) -> Iterator[_Number]:
             yield _Number(f"{name}_se", error, math.inf)
     for name, found in score.diagnostics.items():
         yield _Number(f"the Monte-Carlo error of {name}", found.mcse, math.inf)
-        for value in found.pointwise:
+        values = np.array(found.pointwise)
+        for value in values[~(np.abs(values) <= LARGEST_SCORE)].tolist():
             yield _Number(f"{name} of a row", value, LARGEST_SCORE)

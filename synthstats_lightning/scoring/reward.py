@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,9 +12,10 @@ import numpy as np
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.runtime.single_precision import is_finite
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.terms import Likelihood, RewardTerm
 
 PARTS = ("score", "format", "length", "parameters")
-"""What a log reward is blended from besides the reference log-probability; see `Reward.parts`."""
+"""What a log reward is blended from besides the reference log-probability and terms; see `Reward.parts`."""
 STAGES = (
     {FailureCategory.TRUNCATED, FailureCategory.TURNS, FailureCategory.EXPERIMENTS},
     {FailureCategory.SYNTAX},
@@ -42,14 +43,21 @@ class Reward:
     + prior_weight * log p_reference(program | prompt)`, and with
     `log_reward_failure - format_weight * (share of stages not passed)` in place of the first term for a
     program without a score. With `beta = prior_weight = 1`, the defaults, and no other weight the target is
-    the Bayesian posterior over programs with the language model as prior. At equal reference probability a
-    failed program is below every valid one, by at least `floor - log_reward_failure`.
+    the Bayesian posterior over programs with the language model as prior. `terms` add nats of other things
+    to the first term; the target is then no posterior, which the report says. At equal reference probability
+    a failed program is below every valid one, by at least `floor - log_reward_failure`.
+
+    The floor and the reward of failures are training aids. In a run both count from the log evidence of the
+    whole policy class instead of from the baseline (see `TemperedReward`), so that what they give to
+    programs which the posterior does not has at most `exp(floor)` of the mass; what a run reports has neither
+    (`log_target`).
 
     Attributes:
         beta: Inverse temperature of the score, above 0.
         prior_weight: Weight of the reference log-probability, 0 or more.
-        floor: Smallest score term of a valid program, in nats, at most 0.
-        log_reward_failure: Score term of every failed program, in nats, below `floor`.
+        floor: Smallest score term of a valid program while the policy learns, in nats, at most 0.
+        log_reward_failure: Score term of every failed program while the policy learns, in nats, below
+            `floor`.
         score: Which score counts: `"evidence"`, `"elpd"` or `"heldout_lpd"`.
         format_weight: Loss of a failed program, in nats, 0 or more, times the share of the five stages that
             it did not pass (ending, parsing, running, being a model, having a score): near misses are worth
@@ -58,6 +66,10 @@ class Reward:
             length.
         parameter_weight: Loss for each unconstrained parameter of a valid program, in nats, 0 or more. The
             evidence has its own Occam factor; this is for `elpd`.
+        terms: What else counts of a valid program, each with a weight in nats. `Likelihood`, which is always
+            there, with weight 1 unless it is among them, is the score itself.
+        term_weights: With `"nats"` weights are what they are; with `"shares"` they sum to 1, and the
+            likelihood has what the others leave: 0.7 beside an `LLMVerifier` of weight 0.3.
     """
 
     beta: float = 1.0
@@ -68,8 +80,12 @@ class Reward:
     format_weight: float = 0.0
     length_weight: float = 0.0
     parameter_weight: float = 0.0
+    terms: Collection[RewardTerm] = ()
+    term_weights: Literal["nats", "shares"] = "nats"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        check_terms(self.terms, self.term_weights)
         weights = ("prior_weight", "format_weight", "length_weight", "parameter_weight")
         for name in ("beta", "floor", "log_reward_failure", *weights):
             if not math.isfinite(getattr(self, name)):
@@ -88,13 +104,38 @@ class Reward:
         if self.score not in ("evidence", "elpd", "heldout_lpd"):
             raise ValueError(f"score must be 'evidence', 'elpd' or 'heldout_lpd', got {self.score!r}")
 
+    @property
+    def judged(self) -> tuple[RewardTerm, ...]:
+        """The terms but the likelihood: those that have values of their own."""
+        return tuple(term for term in self.terms if not isinstance(term, Likelihood))
+
+    @property
+    def likelihood_weight(self) -> float:
+        """How much the tempered score counts."""
+        for term in self.terms:
+            if isinstance(term, Likelihood):
+                return term.weight
+        others = sum(term.weight for term in self.judged)
+        return 1.0 - others if self.term_weights == "shares" else 1.0
+
+    def no_posterior(self) -> str:
+        """Why terms make the target no posterior over programs; empty if they do not."""
+        if self.likelihood_weight == 1 and not any(term.weight for term in self.judged):
+            return ""
+        counts = [f"the likelihood with weight {self.likelihood_weight:g}"]
+        counts += [f"{term.name} with {term.weight:g}" for term in self.judged]
+        return (
+            f"the target of training is no posterior over programs: it has {', '.join(counts)}; shares here"
+            " are by prior times evidence alone"
+        )
+
     def value(self, score: Score) -> float:
         """The score that counts, NaN where there is none."""
         value = getattr(score, self.score) if score.scored else None
         return math.nan if value is None else float(value)
 
     def parts(self, score: Score, baseline: float, num_tokens: int = 0) -> tuple[float, ...]:
-        """What the log reward of one program is blended from, unweighted and untempered, in `PARTS`' order.
+        """What the log reward of one program is blended from, unweighted and untempered: `PARTS`, then terms.
 
         `score`: nats above the baseline, -inf if there is none. `format`: 0 for a valid program, else minus
         the share of stages not passed, down to -1. `length`: minus the tokens. `parameters`: minus the
@@ -115,27 +156,38 @@ class Reward:
         passed = next((n for n, stage in enumerate(STAGES) if score.failure in stage), len(STAGES))
         share = 0.0 if valid else passed / (len(STAGES) + 1) - 1
         parameters = score.num_parameters or 0
-        return value if valid else -math.inf, share, -float(num_tokens), -float(parameters)
+        terms = (score.terms.get(term.key, 0.0) if valid else 0.0 for term in self.judged)
+        return value if valid else -math.inf, share, -float(num_tokens), -float(parameters), *terms
 
-    def blend(self, parts: FloatArray, reference_log_prob: FloatArray | None = None) -> FloatArray:
-        """Log rewards `[programs]` from untempered parts `[programs, len(PARTS)]`, in nats.
+    def origin(self) -> float:
+        """From where floor and failures count, in nats above the baseline's tempered score."""
+        return 0.0
+
+    def blend(
+        self, parts: FloatArray, reference_log_prob: FloatArray | None = None, floored: bool = True
+    ) -> FloatArray:
+        """Log rewards `[programs]` from untempered parts `[programs, parts]`, in nats above `origin`.
 
         Args:
-            parts: What `parts` returned; a score that is not finite as float32, or makes a log reward that
-                is not, is a failure.
+            parts: What `parts` returned, with or without the terms, which then count 0; a score that is not
+                finite as float32, or makes a log reward that is not, is a failure.
             reference_log_prob: Reference log-probabilities `[programs]`; not needed if `prior_weight` is 0.
+            floored: Whether valid programs have at least `floor`, as the policy learns it.
 
         Raises:
             ValueError: If a reference log-probability is missing or not finite while it counts.
         """
-        score, form, length, parameters = np.moveaxis(np.asarray(parts, dtype=np.float64), -1, 0)
+        score, form, length, parameters, *terms = np.moveaxis(np.asarray(parts, dtype=np.float64), -1, 0)
         valid = is_finite(score)
         # a difference of finite scores may still overflow
         with np.errstate(over="ignore"):
-            gained = self.beta * np.where(valid, score, 0.0)
+            gained = self.beta * self.likelihood_weight * np.where(valid, score, 0.0)
         if self.length_weight or self.parameter_weight:
             gained = gained + self.length_weight * length + self.parameter_weight * parameters
-        blended = np.maximum(gained, self.floor)
+        for term, value in zip(self.judged, terms, strict=bool(terms)):
+            gained = gained + term.weight * value
+        gained = gained - self.origin()
+        blended = np.maximum(gained, self.floor) if floored else gained
         failed = self.log_reward_failure + self.format_weight * form
         blended = np.where(valid & is_finite(blended), blended, failed)
         if self.prior_weight == 0:
@@ -165,6 +217,23 @@ class Reward:
         parts = np.array([self.parts(score, baseline, num_tokens)])
         return float(self.blend(parts, np.array([reference_log_prob]))[0])
 
+    def log_target(
+        self, score: Score, baseline: float, reference_log_prob: float = 0.0, num_tokens: int = 0
+    ) -> float:
+        """As `log_reward`, without the floor: what a run reports of a program that has a score.
+
+        Args:
+            score: The program's score; the log reward of a failed one is a constant and no part of a target.
+            baseline: The score of the task's baseline program, in nats.
+            reference_log_prob: `log p_reference(program | prompt)`, in nats.
+            num_tokens: The program's length in tokens; needed where `length_weight` is not 0.
+
+        Raises:
+            ValueError: As `log_reward`.
+        """
+        parts = np.array([self.parts(score, baseline, num_tokens)])
+        return float(self.blend(parts, np.array([reference_log_prob]), floored=False)[0])
+
     def log_rewards(
         self,
         scores: Sequence[Score],
@@ -187,7 +256,7 @@ class Reward:
         baselines = np.broadcast_to(np.asarray(baseline, dtype=np.float64), len(scores)).tolist()
         tokens = [0] * len(scores) if num_tokens is None else num_tokens
         rows = [self.parts(*row) for row in zip(scores, baselines, tokens, strict=True)]
-        return self.blend(np.array(rows).reshape(-1, len(PARTS)), reference_log_prob)
+        return self.blend(np.array(rows).reshape(-1, len(PARTS) + len(self.judged)), reference_log_prob)
 
     def from_values(
         self, values: FloatArray, baseline: float | FloatArray, reference_log_prob: FloatArray | None = None
@@ -204,3 +273,29 @@ class Reward:
         parts[..., 0] = score
         parts[..., 1] = np.where(is_finite(score), 0.0, -1 / (len(STAGES) + 1))
         return self.blend(parts, reference_log_prob)
+
+
+def check_terms(terms: Collection[RewardTerm], term_weights: str) -> None:
+    """Refuses terms that cannot be told apart, or weights that are no shares where they are to be.
+
+    Args:
+        terms: The terms of a reward.
+        term_weights: `"nats"` or `"shares"`.
+
+    Raises:
+        ValueError: If a name is taken twice, or the weights do not sum to 1 where they must.
+    """
+    names = [term.name for term in terms]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"terms must have different names, got {', '.join(sorted(twice))} more than once")
+    if term_weights not in ("nats", "shares"):
+        raise ValueError(f"term_weights must be 'nats' or 'shares', got {term_weights!r}")
+    if term_weights == "nats":
+        return
+    total = sum(term.weight for term in terms)
+    whole = any(isinstance(term, Likelihood) for term in terms)
+    least = min((term.weight for term in terms), default=0.0)
+    if least < 0 or total > 1 + 1e-9 or (whole and total < 1 - 1e-9):
+        raise ValueError(
+            f"weights of terms must be 0 or more and sum to 1 where term_weights is 'shares', got {total:g}"
+        )

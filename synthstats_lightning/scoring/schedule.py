@@ -69,13 +69,38 @@ class RewardSchedule:
     every one of them is tempered anew after each step: all that the objective sees is of one target, which
     moves. What a run reports (records, posterior, evaluation after training) is of the final target.
 
+    Without a given way `beta` adapts to the spread of the scores, as in adaptive sequential Monte Carlo: each
+    task has its own, which begins where the programs of the warm-up still have an effective sample size, and
+    rises as far as those of the policy at present do. Where evidences are within a few nats it is at its end
+    at once; where they are hundreds apart the policy follows one family of programs after the other.
+
     Attributes:
-        beta: Schedule of the inverse temperature; `None` keeps it.
+        beta: Schedule of the inverse temperature; `None` adapts it.
         prior_weight: Schedule of the weight of the reference log-probability; `None` keeps it.
+        effective_share: Least effective sample size of the recent programs for which an adapted `beta` rises,
+            as a share of the number that are scored, from 0 to 1; 0 keeps `beta` at its end.
+        adapted_by: Share of the training steps, above 0 and at most 1, by which an adapted `beta` has come to
+            its end whatever the programs say.
+
+    Raises:
+        ValueError: If a share is out of its range.
     """
 
     beta: Ramp | None = None
     prior_weight: Ramp | None = None
+    effective_share: float = 0.5
+    adapted_by: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.effective_share <= 1:
+            raise ValueError(f"effective_share must be from 0 to 1, got {self.effective_share}")
+        if not 0 < self.adapted_by <= 1:
+            raise ValueError(f"adapted_by must be above 0 and at most 1, got {self.adapted_by}")
+
+    @property
+    def adapts(self) -> bool:
+        """Whether `beta` goes by what the programs say."""
+        return self.beta is None and self.effective_share > 0
 
     def at(self, reward: Reward, step: int) -> Reward:
         """The reward at a training step.
@@ -96,3 +121,7 @@ class RewardSchedule:
                 raise ValueError(f"{name} must be above 0 at the end of a geometric ramp, got {end}")
             values[name] = ramp(way.start, end, step, way.steps, way.shape)
         return replace(reward, **values)
+
+
+ADAPTIVE = RewardSchedule()
+"""As the spread of the scores allows."""

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from synthstats_lightning.programs.failure import OUT_OF_TIME, FailureCategory, ProgramFailure
 
-ENGINE_VERSION = "7"
+ENGINE_VERSION = "9"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
 
+LastScore = Literal["evidence", "elpd", "heldout_lpd"]
+"""Scores in the order in which they are computed, each with random numbers that follow those of the last."""
 MAY_BE_ZERO = ("adaptation_rounds", "heldout_fraction", "heldout_seed", "memorised_bits")
 """Settings for which 0 has a meaning."""
+
+
+MANY_ROWS = 2_000
+"""Beyond so many rows they are evaluated in parts, and draws are fewer."""
+MOST_NUMBERS = 45_000_000
+"""Draws times rows of the largest table of densities that is kept then."""
+FEWEST_DRAWS = 500
+"""Rows are too many where fewer draws fit into such a table."""
+FEWEST_PRIOR_DRAWS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,9 @@ class EngineSettings:
         heldout_seed: Seed of the choice of these rows, which is the same for every program of a task.
         memorised_bits: Evidence that a program's constants repeat the response, in bits beyond chance, from
             which it fails as memorised (see `scoring.memorising`); 0 for no such check.
+        last_score: The last score that is computed, of `"evidence"`, `"elpd"` and `"heldout_lpd"` in this
+            order; those before it are the same, bit for bit, as where all are. All are with `None`; a run's
+            `ProgramScoring` then has them computed up to the one that its reward counts.
         time_limit: Hard limit of one program, in seconds of the scoring thread's processor time, so that it
             does not depend on the machine's load; beyond it the score is a failure.
     """
@@ -105,10 +120,17 @@ class EngineSettings:
     heldout_fraction: float = 0.2
     heldout_seed: int = 0
     memorised_bits: float = 20.0
+    last_score: LastScore | None = None
     time_limit: float = 10.0
 
     def __post_init__(self) -> None:
+        if self.last_score is not None and self.last_score not in get_args(LastScore):
+            raise ValueError(
+                f"last_score must be one of {get_args(LastScore)} or None, got {self.last_score!r}"
+            )
         for name in self.__slots__:
+            if name == "last_score":
+                continue
             value = getattr(self, name)
             if name in MAY_BE_ZERO:
                 if value < 0:
@@ -130,6 +152,54 @@ class EngineSettings:
         for name in ("adaptation_draws", "importance_draws", "fold_draws"):
             if getattr(self, name) < 100:
                 raise ValueError(f"{name} must be at least 100, got {getattr(self, name)}")
+
+    def computes(self, score: LastScore) -> bool:
+        """Whether a score is computed.
+
+        Args:
+            score: The name of the score.
+        """
+        order = get_args(LastScore)
+        return self.last_score is None or order.index(score) <= order.index(self.last_score)
+
+    def for_rows(self, rows: int, coupled: bool = False) -> EngineSettings:
+        """The same settings with fewer draws where rows are many.
+
+        Tables of draws and rows are then kept within `MOST_NUMBERS`. Posteriors given thousands of rows are
+        narrow, so that fewer draws from the prior say as much of where they are.
+
+        Args:
+            rows: Rows of the response.
+            coupled: Whether they depend on each other given the parameters: a block was integrated out, the
+                others are few, and each density of a row takes much.
+
+        Raises:
+            ProgramFailure: `SCORER_LIMIT` where rows are more than memory has room for.
+        """
+        if rows <= MANY_ROWS:
+            return self
+        most = MOST_NUMBERS // rows
+        if most < FEWEST_DRAWS:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{rows} rows, more than {MOST_NUMBERS // FEWEST_DRAWS}, the most that fit into memory",
+            )
+        importance_draws = min(self.importance_draws, FEWEST_DRAWS if coupled else most)
+        return replace(
+            self,
+            prior_draws=min(self.prior_draws, max(most // 8, FEWEST_PRIOR_DRAWS)),
+            importance_draws=importance_draws,
+            loo_growth=max(1, min(self.loo_growth, most // importance_draws)),
+            fold_draws=min(self.fold_draws, importance_draws),
+        )
+
+    def up_to(self, score: LastScore) -> EngineSettings:
+        """The same settings with a last score, unless they have one.
+
+        Args:
+            score: The name of the last score that is needed.
+        """
+        return self if self.last_score is not None else replace(self, last_score=score)
 
 
 class Deadline:

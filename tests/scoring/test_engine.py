@@ -208,7 +208,7 @@ def test_an_impossible_response_is_not_finite():
 
 
 def test_the_time_limit_is_a_scorer_limit():
-    score = score_graph(line(), COVARIATES, Y, settings=EngineSettings(time_limit=1e-6))
+    score = score_graph(line(), COVARIATES, Y, settings=EngineSettings(time_limit=1e-3))
     assert score.failure is FailureCategory.SCORER_LIMIT
     assert "time limit" in score.message
 
@@ -278,3 +278,22 @@ def test_no_estimator_passing_is_a_failure_that_names_it():
             targets.dugongs_asymptotic(), settings, torch.Generator().manual_seed(0), Deadline(30.0)
         )
     assert caught.value.category is FailureCategory.SCORER_LIMIT
+
+
+def test_scores_before_the_last_one_are_the_same_bit_for_bit():
+    whole = score_graph(line(), COVARIATES, Y)
+    evidence = score_graph(line(), COVARIATES, Y, settings=EngineSettings(last_score="evidence"))
+    elpd = score_graph(line(), COVARIATES, Y, settings=EngineSettings().up_to("elpd"))
+    assert set(evidence.diagnostics) == {"evidence"}
+    assert set(elpd.diagnostics) == {"evidence", "elpd"}
+    assert set(whole.diagnostics) == {"evidence", "elpd", "heldout_lpd"}
+    for less in (evidence, elpd):
+        assert less.evidence == whole.evidence
+        assert less.diagnostics["evidence"] == whole.diagnostics["evidence"]
+    assert (evidence.elpd, evidence.heldout_lpd, evidence.pareto_k) == (None, None, None)
+    assert elpd.elpd == whole.elpd
+    assert elpd.diagnostics["elpd"] == whole.diagnostics["elpd"]
+    assert elpd.heldout_lpd is None
+    with pytest.raises(ValueError, match="last_score must be one of"):
+        EngineSettings(last_score="loo")
+    assert EngineSettings(last_score="elpd").up_to("evidence").last_score == "elpd"

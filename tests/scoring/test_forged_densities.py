@@ -54,6 +54,21 @@ def test_constants_that_no_test_covers(line: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "prior",
+    [
+        "pm.Uniform('z', 1.6, 1.6)",
+        "pm.Uniform('z', np.zeros(3), np.array([1.0, 2.0, -1.0]))",
+        "pm.Normal('z', 0, -1)",
+        "pm.Truncated('z', pm.Normal.dist(0, 1), lower=2, upper=1)",
+    ],
+)
+def test_a_prior_without_a_value_is_said_to_be_one(prior: str) -> None:
+    score = scored(f"z = {prior}", "pm.Normal('y', z.sum(), 1, observed=y)")
+    assert score.failure is FailureCategory.NON_FINITE
+    assert "leave it no value" in str(score.message)
+
+
+@pytest.mark.parametrize(
     ("prior", "message"),
     [
         ("z = pm.Gamma('z', 1e16, 1.0)", "Gamma: alpha = 1e+16"),

@@ -9,6 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.density import many_rows
+from synthstats_lightning.scoring.settings import MANY_ROWS
+
 
 @runtime_checkable
 class Target(Protocol):
@@ -153,6 +156,13 @@ def log_likelihood_of(
         if isinstance(target, Partial):
             return target.log_likelihood_given(theta, given)
         return target.marginals(theta, given).given
+    if target.num_observations > MANY_ROWS:
+
+        def some_rows(some: Tensor) -> tuple[Tensor, Tensor]:
+            each = target.log_likelihood(some)[:, given]
+            return each.new_zeros(len(each)), each
+
+        return many_rows.totals(some_rows, theta, target.num_observations)[1]
     return target.log_likelihood(theta)[:, given].sum(-1)
 
 
@@ -167,6 +177,22 @@ def is_coupled(target: Target) -> TypeGuard[Coupled]:
     """Whether a target's rows depend on each other given the parameters."""
     # not isinstance, which looks a protocol's every member up and is asked for each evaluation
     return bool(getattr(target, "coupled", False))
+
+
+def smooth_form(target: Target) -> Target:
+    """What to search and to fit proposals to: a target without the noise of its own estimates.
+
+    Args:
+        target: One whose density may be an unbiased estimate; it then says as `smooth` what that estimates
+            about, without noise.
+    """
+    found: Target | None = getattr(target, "smooth", None)
+    return target if found is None else found
+
+
+def is_noisy(target: Target) -> bool:
+    """Whether a target's density is an unbiased estimate, which has no gradient."""
+    return smooth_form(target) is not target
 
 
 def has_funnels(target: Target) -> TypeGuard[Standardisable]:
@@ -211,9 +237,58 @@ def finite_or_minus_infinity(values: Float[Tensor, "*shape"]) -> Float[Tensor, "
 
 
 def evaluate(target: Target, theta: Float[Tensor, "particles dim"]) -> Evaluation:
-    """Prior and pointwise likelihood of a target, non-finite values as -inf."""
-    log_prior, log_likelihood = target.log_prior_and_likelihood(theta)
-    return Evaluation(finite_or_minus_infinity(log_prior), finite_or_minus_infinity(log_likelihood))
+    """Prior and pointwise likelihood of a target, non-finite values as -inf.
+
+    Of many rows they have no gradients; see `evaluate_totals`.
+
+    Args:
+        target: The model with its data.
+        theta: Unconstrained parameters of the model.
+    """
+    rows = target.num_observations
+    if rows <= MANY_ROWS:
+        return Evaluation(*_finite_densities(target)(theta))
+    if not is_coupled(target):
+        return Evaluation(*many_rows.table(_finite_densities(target), theta, rows))
+    # such targets hold few particles at once themselves
+    log_prior, shares = target.log_prior_and_likelihood(theta)
+    if shares.stride(1) == 0:
+        shares = shares[:, :1]
+    return Evaluation(finite_or_minus_infinity(log_prior), finite_or_minus_infinity(shares).expand(-1, rows))
+
+
+class Totals(NamedTuple):
+    """A target at some particles, all rows together; what is not a finite number is -inf.
+
+    Attributes:
+        log_prior: Log prior density `[particles]`.
+        log_likelihood: Log-likelihood of all rows `[particles]`.
+    """
+
+    log_prior: Float[Tensor, " particles"]
+    log_likelihood: Float[Tensor, " particles"]
+
+    @property
+    def log_joint(self) -> Float[Tensor, " particles"]:
+        """Log prior plus log-likelihood `[particles]`."""
+        return self.log_prior + self.log_likelihood
+
+
+def evaluate_totals(target: Target, theta: Float[Tensor, "particles dim"]) -> Totals:
+    """Prior and likelihood of a target, non-finite values as -inf, without a table of particles and rows."""
+    rows = target.num_observations
+    if rows > MANY_ROWS and not is_coupled(target):
+        return Totals(*many_rows.totals(_finite_densities(target), theta, rows))
+    evaluation = evaluate(target, theta)
+    return Totals(evaluation.log_prior, evaluation.log_likelihood.sum(-1))
+
+
+def _finite_densities(target: Target) -> many_rows.Densities:
+    def densities(theta: Tensor) -> tuple[Tensor, Tensor]:
+        log_prior, log_likelihood = target.log_prior_and_likelihood(theta)
+        return finite_or_minus_infinity(log_prior), finite_or_minus_infinity(log_likelihood)
+
+    return densities
 
 
 class GradientNeeded(Exception):
@@ -291,6 +366,11 @@ class RowSubset:
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles dim"]:
         """Independent draws from the prior."""
         return self.target.sample_prior(n, generator)
+
+    @property
+    def smooth(self) -> RowSubset | None:
+        """The same rows without the noise of their density's estimate; `None` where there is none."""
+        return type(self)(smooth_form(self.target), self.rows) if is_noisy(self.target) else None
 
     @property
     def funnels(self) -> Sequence[object]:

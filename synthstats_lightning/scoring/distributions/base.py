@@ -69,6 +69,8 @@ class Distribution:
         log_cdf: `(value, *parameters)` to the log of the probability of at most `value` for values inside the
             support (whole numbers if discrete); `None` if unknown. See `scoring.distributions.cumulative`.
         log_survival: `(value, *parameters)` to the log of the probability of more than `value`.
+        iterative_cdf: Whether these two are series or continued fractions, so that the density at a few
+            points is cheaper where it gives the probability of an interval.
         from_logs: `(value, *logs)` to statistics and base of a value whose logarithm is known although it may
             underflow: that of a positive value, or those of a value between 0 and 1 and of its complement.
             For distributions that may have mass beyond double precision.
@@ -95,6 +97,7 @@ class Distribution:
     find_edges: Callable[..., Edges] | None = None
     log_cdf: Callable[..., Tensor] | None = None
     log_survival: Callable[..., Tensor] | None = None
+    iterative_cdf: bool = False
     from_logs: Callable[..., tuple[Statistics, Tensor | None]] | None = None
     sample_coordinate: Callable[..., Tensor] | None = None
     coordinates: Coordinates | None = None

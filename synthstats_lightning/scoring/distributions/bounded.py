@@ -74,6 +74,7 @@ class Beta(Definition):
     """Beta with shapes `alpha` and `beta`."""
 
     anchor = 0.5
+    iterative_cdf = True
 
     @staticmethod
     def inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -58,6 +59,21 @@ def log_interval(
         return log_cdf(distribution, upper, *parameters)
     if upper is None:
         return log_survival(distribution, lower, *parameters)
+    if not distribution.iterative_cdf:
+        return _log_between_tails(distribution, lower, upper, parameters)
+    smooth, settled = _log_smooth(distribution, lower, upper, parameters)
+    if bool(settled.all()):
+        return smooth
+    rest = ~settled
+    left = [torch.broadcast_to(x, rest.shape)[rest] for x in (lower, upper, *parameters)]
+    others = _log_between_tails(distribution, left[0], left[1], tuple(left[2:]))
+    return torch.where(settled, smooth, 0.0).masked_scatter(rest, others)
+
+
+def _log_between_tails(
+    distribution: Distribution, lower: Tensor, upper: Tensor, parameters: tuple[Tensor, ...]
+) -> Tensor:
+    """Log-probability of an interval as the difference of two tails."""
     low, high = log_cdf(distribution, lower, *parameters), log_cdf(distribution, upper, *parameters)
     above_low = log_survival(distribution, lower, *parameters)
     above_high = log_survival(distribution, upper, *parameters)
@@ -81,6 +97,40 @@ FEWEST = 1e-7
 FLAT = 0.1
 """Nats by which the density may change within an interval that is taken for narrow."""
 _NODES = ((-math.sqrt(0.6), 5.0 / 18.0), (0.0, 8.0 / 18.0), (math.sqrt(0.6), 5.0 / 18.0))
+
+
+AGREE = 1e-10
+"""Relative difference of two quadrature rules up to which the finer one is taken; its own error is far
+less, since the error falls geometrically with the number of points."""
+STEEP = 12.0
+"""Nats by which the density may change within an interval that quadrature is tried on."""
+_COARSE, _FINE = np.polynomial.legendre.leggauss(7), np.polynomial.legendre.leggauss(10)
+_POINTS = torch.from_numpy(np.concatenate([_COARSE[0], _FINE[0]]))
+_LOG_WEIGHTS = torch.from_numpy(np.log(np.concatenate([_COARSE[1], _FINE[1]])))
+
+
+def _log_smooth(
+    distribution: Distribution, lower: Tensor, upper: Tensor, parameters: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of an interval by Gauss-Legendre quadrature of the density, and where that has settled.
+
+    It has where rules of 7 and of 10 points agree and no end of the support lies within the interval.
+    """
+    width = upper - lower
+    under, _ = _outside(distribution, lower, parameters)
+    _, over = _outside(distribution, upper, parameters)
+    proper = (width > 0) & torch.isfinite(width)
+    for outside in (under, over):
+        proper = proper if outside is None else proper & ~outside
+    start, half = torch.where(proper, lower, distribution.anchor), torch.where(proper, 0.5 * width, 0.0)
+    column = (-1, *(1,) * max(x.ndim for x in (width, *parameters)))
+    joint = distribution.log_prob(start + half + half * _POINTS.view(column), *parameters)
+    low, high = joint.detach().aminmax(dim=0)
+    usable = proper & (low > -math.inf) & (high - low < STEEP)
+    joint = torch.where(usable, joint, 0.0) + _LOG_WEIGHTS.view(column)
+    coarse, fine = joint[: len(_COARSE[0])].logsumexp(0), joint[len(_COARSE[0]) :].logsumexp(0)
+    settled = usable & ((coarse - fine).detach().abs() < AGREE)
+    return fine + torch.log(torch.where(usable, half, 1.0)), settled
 
 
 def _log_narrow(

@@ -62,6 +62,7 @@ class HalfStudentT(Definition):
     """Absolute value of Student's t with `nu` degrees of freedom and scale `sigma`."""
 
     inside = half_line
+    iterative_cdf = True
 
     @staticmethod
     def log_normaliser(nu: Tensor, sigma: Tensor) -> Tensor:

@@ -61,6 +61,7 @@ class StudentT(Definition):
     """Student's t with `nu` degrees of freedom, location `mu` and scale `sigma`."""
 
     inside = real_line
+    iterative_cdf = True
 
     @staticmethod
     def log_normaliser(nu: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:

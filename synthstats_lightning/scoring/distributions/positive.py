@@ -62,6 +62,7 @@ class Gamma(Definition):
     """Gamma with shape `alpha` and `scale` (one over PyMC's `beta`)."""
 
     inside = half_line
+    iterative_cdf = True
 
     @staticmethod
     def statistics(value: Tensor, interior: bool) -> Statistics:
@@ -113,6 +114,7 @@ class InverseGamma(Definition):
     """One over a gamma variable of shape `alpha` and rate `beta`."""
 
     inside = open_half_line
+    iterative_cdf = True
 
     @staticmethod
     def statistics(value: Tensor, interior: bool) -> Statistics:

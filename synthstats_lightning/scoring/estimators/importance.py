@@ -9,7 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import Evaluation, Target, evaluate, finite_or_minus_infinity
+from synthstats_lightning.scoring.density.target import (
+    Evaluation,
+    Target,
+    evaluate,
+    evaluate_totals,
+    finite_or_minus_infinity,
+)
 from synthstats_lightning.scoring.estimators.mixture import (
     ComponentDensities,
     add_component,
@@ -24,7 +30,7 @@ from synthstats_lightning.scoring.estimators.particles import (
 )
 from synthstats_lightning.scoring.estimators.proposal import PRIOR_BOUNDS, Proposal
 from synthstats_lightning.scoring.estimators.psis import good_pareto_k, pareto_shape
-from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 PATIENCE = 3
 """Rounds without a better effective sample size after which a passable proposal is adapted no more."""
@@ -52,11 +58,25 @@ class Draws(NamedTuple):
     log_weight: Float[Tensor, " particles"]
 
 
-def draw(target: Target, proposal: Proposal, count: int, generator: torch.Generator) -> Draws:
-    """Draws from a proposal and evaluates the target there, in one call."""
+def draw(
+    target: Target, proposal: Proposal, count: int, generator: torch.Generator, *, table: bool = True
+) -> Draws:
+    """Draws from a proposal and evaluates the target there.
+
+    Args:
+        target: The model with its data.
+        proposal: What is drawn from.
+        count: Number of draws.
+        generator: Source of randomness.
+        table: Whether densities of single rows are wanted; the likelihood of many is otherwise one column.
+    """
     theta = proposal.sample(target, count, generator)
     with torch.no_grad():
-        evaluation = evaluate(target, theta)
+        if table or target.num_observations <= MANY_ROWS:
+            evaluation = evaluate(target, theta)
+        else:
+            totals = evaluate_totals(target, theta)
+            evaluation = Evaluation(totals.log_prior, totals.log_likelihood[:, None])
         components, log_proposal = None, evaluation.log_prior
         if proposal.mixture is not None:
             components = component_densities(proposal.mixture, theta)
@@ -98,7 +118,7 @@ def adapt(
     count = max(settings.adaptation_draws, min(DRAWS_PER_DIMENSION * target.dimension, MOST_DRAWS))
     for index in range(settings.adaptation_rounds):
         deadline.check("importance sampling")
-        draws = draw(target, proposal, count, generator)
+        draws = draw(target, proposal, count, generator, table=False)
         if not bool(draws.log_weight.isfinite().any()):
             break
         fraction = kish(draws.log_weight) / len(draws.theta)

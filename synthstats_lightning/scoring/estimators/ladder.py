@@ -9,7 +9,15 @@ from typing import NamedTuple
 import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.scoring.density.target import Standardisable, Target, evaluate, has_funnels
+from synthstats_lightning.scoring.density.target import (
+    Standardisable,
+    Target,
+    evaluate,
+    has_funnels,
+    is_coupled,
+    is_noisy,
+    smooth_form,
+)
 from synthstats_lightning.scoring.estimators.effort import bridge_with_check
 from synthstats_lightning.scoring.estimators.importance import acceptable, adapt, draw, refine, weigh
 from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_modes
@@ -19,6 +27,7 @@ from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, fin
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
+    given_up,
     is_integrated,
     is_unchecked,
     whole_target,
@@ -73,6 +82,7 @@ def estimate_posterior(
     Raises:
         ProgramFailure: See `climb`; also `SCORER_LIMIT` where the whole model has too many parameters.
     """
+    settings = settings.for_rows(target.num_observations, is_coupled(target))
     posterior = climb(target, settings, generator, deadline)
     if not is_unchecked(posterior.target):
         return posterior
@@ -106,17 +116,20 @@ def climb(
     """
     if target.dimension == 0:
         return Posterior(without_parameters(target), None, target)
+    full, settings = settings, thriftier(settings) if is_noisy(target) else settings
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
-    effort = 1
+    effort, searched = 1, smooth_form(target)
     while True:
         prior_draws = math.isqrt(effort) * settings.prior_draws
         searching = replace(settings, prior_draws=prior_draws, starts=effort * settings.starts)
-        pilot = draw_pilot(target, searching, generator)
-        optimum = find_modes(target, pilot, searching, generator, deadline)
-        modes = survey_modes(target, optimum, pilot)
+        pilot = draw_pilot(searched, searching, generator)
+        optimum = find_modes(searched, pilot, searching, generator, deadline)
+        modes = survey_modes(searched, optimum, pilot)
         last = effort >= settings.search_growth
         if modes.unseen > MOST_UNSEEN:
+            if last and is_noisy(target):
+                break
             if last:
                 # a proposal of the modes that were found would favour them
                 particles = bridge_with_check(target, PRIOR, settings, generator, deadline)
@@ -124,13 +137,14 @@ def climb(
             effort *= 2
             continue
         proposal = first_proposal(modes.optimum, pilot, settings)
-        proposal = adapt(target, proposal, settings, generator, deadline)
+        proposal = adapt(searched, proposal, settings, generator, deadline)
         for _ in range(settings.importance_attempts):
             deadline.check("importance sampling")
             draws = draw(target, proposal, settings.importance_draws, generator)
             particles = weigh(draws)
             if acceptable(particles, settings):
                 if particles.pareto_k > SELECTED_K:
+                    del draws, particles  # two tables of many rows would be there at once
                     particles = weigh(draw(target, proposal, settings.importance_draws, generator))
                 return Posterior(particles, Search(pilot, proposal), target)
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
@@ -139,9 +153,27 @@ def climb(
         if last:
             break
         effort = settings.search_growth
+    if is_noisy(target):
+        # moves need a gradient
+        return climb(given_up(target), full, generator, deadline)
     start = proposal.widened(BRIDGE_PRIOR_FRACTION, BRIDGE_COMPONENTS)
     particles = bridge_with_check(target, start, settings, generator, deadline)
     return Posterior(particles, Search(pilot, proposal), target)
+
+
+def thriftier(settings: EngineSettings) -> EngineSettings:
+    """Settings for a target whose every density is a search of its own, of few parameters and one mode.
+
+    Args:
+        settings: Those of other targets.
+    """
+    return replace(
+        settings,
+        prior_draws=max(settings.prior_draws // 4, 1),
+        starts=max(settings.starts // 2, 2),
+        adaptation_draws=max(settings.adaptation_draws // 2, 100),
+        importance_draws=max(settings.importance_draws // 4, 100),
+    )
 
 
 def standardise_at_mode(

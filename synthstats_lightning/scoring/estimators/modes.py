@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import Target, evaluate
+from synthstats_lightning.scoring.density.target import Target, evaluate_totals
 from synthstats_lightning.scoring.estimators.optimise import Optimum, convex, distinct
 from synthstats_lightning.scoring.estimators.pilot import Pilot
 from synthstats_lightning.scoring.estimators.proposal import scale_from_precision
@@ -140,7 +140,7 @@ def _join_ridges(target: Target, modes: Optimum, parent: list[int]) -> None:
     first, second = (theta[[pair[side] for pair in pairs]] for side in (0, 1))
     between = torch.stack([first + share * (second - first) for share in RIDGE], 1)
     with torch.no_grad():
-        lowest = evaluate(target, between.flatten(0, 1)).log_joint.reshape(len(pairs), -1).amin(1)
+        lowest = evaluate_totals(target, between.flatten(0, 1)).log_joint.reshape(len(pairs), -1).amin(1)
     for (i, j), low in zip(pairs, lowest.tolist(), strict=True):
         if low > float(torch.minimum(modes.value[i], modes.value[j])) - SHALLOW:
             _merge(parent, i, j)

@@ -7,8 +7,6 @@ give its gradient and Hessian, and one for a fan of candidate steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,25 +14,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import value_and_gradient
+from synthstats_lightning.scoring.estimators.differences import GroupedDensity, derivatives, values
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-GroupedDensity = Callable[[Tensor, Tensor], Tensor]
-"""`(theta [groups, points, dim], group [groups]) -> [groups, points]`: log density of each group's points."""
 
 DAMPING = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Levenberg-Marquardt dampings of the candidate steps, relative to the largest absolute curvature."""
 STRETCH = (2.0, 4.0, 8.0)
 """Multiples of the undamped step: log scales far from their mode need many steps of length one half."""
-DIFFERENCE = 1e-5
-"""Step of the finite differences of gradients, relative to the parameter's size where that exceeds 1."""
-SECOND_DIFFERENCE = 5e-4
-"""Step of the second differences of values, likewise relative: rounding and curvature's own change both stay
-below a millionth."""
-FEW_DIMENSIONS = 6
-"""Up to here derivatives come from differences of values, which take half the time of those of gradients."""
 DUPLICATE_DISTANCE = 0.5
 """Converged points closer than this many posterior standard deviations are one mode."""
 JOIN_DISTANCE = 3.0
@@ -43,6 +31,11 @@ FLAT = 1e-6
 """Negative curvature up to this, relative to the largest, is rounding in a flat direction."""
 HOPELESS = 25.0
 """Starts this many nats below the best converged one, predicted gain included, are given up."""
+APART = 1e7
+"""Ratio of parameters' curvatures from which on they are scaled."""
+SHRUNK = (1e-1, 1e-2, 1e-3, 1e-4)
+"""Shares of the most damped step that are tried where no candidate ascends."""
+_SHRUNK = np.array(SHRUNK)[:, None]
 _DAMPING = np.array(DAMPING)[:, None]
 _STRETCH = np.array(STRETCH)[:, None]
 
@@ -67,142 +60,19 @@ class Optimum(NamedTuple):
     joined: Int[Tensor, " groups"]
 
 
-class Derivatives(NamedTuple):
-    """A density at one point of each group.
-
-    Attributes:
-        value: Log density; -inf where a derivative is not finite `[groups]`.
-        gradient: Zero there `[groups, dim]`.
-        precision: Negative Hessian, symmetric; zero there `[groups, dim, dim]`.
-    """
-
-    value: Float[Array, " groups"]
-    gradient: Float[Array, "groups dim"]
-    precision: Float[Array, "groups dim dim"]
-
-
-@np.errstate(all="ignore")
-def derivatives(
-    log_density: GroupedDensity, theta: Float[Array, "groups dim"], group: Int[Array, " groups"]
-) -> Derivatives:
-    """Value, gradient and negative Hessian of each group, from one call.
-
-    The search cannot go on from where a derivative is not finite, and decompositions of the whole batch would
-    fail there.
-
-    Args:
-        log_density: The log density, batched.
-        theta: One point of each group.
-        group: Which groups these are.
-    """
-    if theta.shape[-1] > FEW_DIMENSIONS:
-        return _where_finite(*_by_gradients(log_density, theta, group))
-    value, gradient, precision = _by_values(log_density, theta, group)
-    broken = np.isfinite(value) & ~_finite(gradient, precision)
-    if broken.any():
-        # at the edge of a support: one side of it has a gradient
-        parts = _by_gradients(log_density, theta[broken], group[broken])
-        for whole, part in zip((value, gradient, precision), parts, strict=True):
-            whole[broken] = part
-    return _where_finite(value, gradient, precision)
-
-
-def _finite(gradient: Array, precision: Array) -> Bool[Array, " groups"]:
-    finite: Array = np.isfinite(gradient.sum(-1) + precision.sum((-1, -2)))
-    return finite
-
-
-def _where_finite(value: Array, gradient: Array, precision: Array) -> Derivatives:
-    smooth = _finite(gradient, precision)
-    if smooth.all():
-        return Derivatives(value, gradient, precision)
-    return Derivatives(
-        np.where(smooth, value, -np.inf),
-        np.where(smooth[:, None], gradient, 0.0),
-        np.where(smooth[:, None, None], precision, 0.0),
-    )
-
-
-def _by_gradients(log_density: GroupedDensity, theta: Array, group: Array) -> tuple[Array, Array, Array]:
-    """By differences of gradients, `dim + 1` points a group."""
-    step = DIFFERENCE * np.maximum(np.abs(theta), 1.0)
-    points = np.repeat(theta[:, None, :], theta.shape[1] + 1, 1)
-    axis = np.arange(theta.shape[1])
-    points[:, 1 + axis, axis] += step
-    groups = torch.from_numpy(group)
-    found = value_and_gradient(lambda x: log_density(x, groups), torch.from_numpy(points))
-    value, gradient = (part.numpy() for part in found)
-    precision = (gradient[:, :1, :] - gradient[:, 1:, :]) / step[:, :, None]
-    return value[:, 0], gradient[:, 0], 0.5 * (precision + precision.swapaxes(1, 2))
-
-
-class _Stencil(NamedTuple):
-    """Points around one at which a function's values give all its first and second derivatives.
-
-    Attributes:
-        offset: In steps: none, one ahead and one back along each axis, then both along each pair of axes
-            `[points, dim]`.
-        weights: Of the values in the derivatives, in steps: the gradient, then the negative Hessian row by
-            row `[points, dim + dim * dim]`.
-    """
-
-    offset: Float[Array, "points dim"]
-    weights: Float[Array, "points derivatives"]
-
-
-@lru_cache(maxsize=FEW_DIMENSIONS)
-def _stencil(dimension: int) -> _Stencil:
-    axes = np.eye(dimension)
-    first, second = np.triu_indices(dimension, 1)
-    pairs = axes[first] + axes[second]
-    offset = np.concatenate([np.zeros((1, dimension)), axes, -axes, pairs, -pairs])
-    axis, pair = np.arange(dimension), np.arange(len(first))
-    ahead, back = 1 + axis, 1 + dimension + axis
-    both, neither = 1 + 2 * dimension + pair, 1 + 2 * dimension + len(first) + pair
-    gradient = np.zeros((len(offset), dimension))
-    gradient[ahead, axis], gradient[back, axis] = 0.5, -0.5
-    # f(x + h) + f(x - h) - 2 f(x) along each axis, and along each diagonal
-    straight, diagonal = np.zeros((len(offset), dimension)), np.zeros((len(offset), len(first)))
-    straight[0] = diagonal[0] = -2.0
-    straight[ahead, axis] = straight[back, axis] = 1.0
-    diagonal[both, pair] = diagonal[neither, pair] = 1.0
-    hessian = np.zeros((len(offset), dimension, dimension))
-    hessian[:, axis, axis] = straight
-    mixed = 0.5 * (diagonal - straight[:, first] - straight[:, second])
-    hessian[:, first, second] = hessian[:, second, first] = mixed
-    return _Stencil(offset, np.concatenate([gradient, -hessian.reshape(len(offset), -1)], 1))
-
-
-def _by_values(log_density: GroupedDensity, theta: Array, group: Array) -> tuple[Array, Array, Array]:
-    """By central differences of values: more points than by gradients, but no pass backwards."""
-    groups, dimension = theta.shape
-    stencil = _stencil(dimension)
-    step = SECOND_DIFFERENCE * np.maximum(np.abs(theta), 1.0)
-    found = _values(log_density, theta[:, None, :] + stencil.offset * step[:, None, :], group)
-    # only differences from the first value matter, and small numbers lose less
-    combined = (found - found[:, :1]) @ stencil.weights
-    gradient = combined[:, :dimension] / step
-    precision = combined[:, dimension:].reshape(groups, dimension, dimension)
-    return found[:, 0], gradient, precision / (step[:, :, None] * step[:, None, :])
-
-
-def _values(log_density: GroupedDensity, theta: Array, group: Array) -> Array:
-    """A density without its gradient."""
-    with torch.no_grad():
-        values: Array = log_density(torch.from_numpy(theta), torch.from_numpy(group)).numpy()
-    return values
-
-
 def candidate_steps(
     gradient: Float[Array, "groups dim"], precision: Float[Array, "groups dim dim"]
 ) -> tuple[Float[Array, "groups candidates dim"], Float[Array, " groups"]]:
     """A fan of ascent steps from saddle-free Newton to short gradient steps, and the predicted gain.
 
     Negative curvature counts by its absolute value (Dauphin et al. 2014), so that every candidate ascends.
+    Parameters whose curvatures are of very different size are scaled to equal ones first.
 
     Returns:
         Steps, and half the squared Newton decrement in nats.
     """
+    unit = curvature_units(precision)
+    gradient, precision = gradient / unit, precision / (unit[:, :, None] * unit[:, None, :])
     curvature, basis = np.linalg.eigh(precision)
     curvature = np.abs(curvature)
     largest = np.maximum(curvature.max(-1, keepdims=True), 1e-12)
@@ -211,7 +81,23 @@ def candidate_steps(
     steps = slope[:, None, :] / (curvature[:, None, :] + _DAMPING * largest[:, None, :])
     steps = np.concatenate([steps, _STRETCH * steps[:, :1, :]], 1)
     gain = 0.5 * (np.square(slope) / curvature).sum(-1)
-    return steps @ basis.swapaxes(1, 2), gain
+    return steps @ basis.swapaxes(1, 2) / unit[:, None, :], gain
+
+
+def curvature_units(precision: Float[Array, "groups dim dim"]) -> Float[Array, "groups dim"]:
+    """What to divide each parameter's derivatives by; 1 where all curvatures are of much the same size.
+
+    Rounding of a decomposition is relative to the largest curvature: those of an intercept and of the slope
+    of a population in heads may be twelve orders apart.
+
+    Args:
+        precision: Negative Hessians, which are divided by the product of two such units each.
+    """
+    size = np.abs(precision.diagonal(axis1=-2, axis2=-1))
+    size = np.where((size > 0) & np.isfinite(size), size, 1.0)
+    apart = size.max(-1, keepdims=True) > APART * size.min(-1, keepdims=True)
+    unit: Array = np.where(apart, np.sqrt(size), 1.0)
+    return unit
 
 
 @np.errstate(all="ignore")
@@ -247,7 +133,7 @@ def maximise(
         np.zeros(groups, dtype=bool),
         np.full(groups, -1),
     )
-    active = np.arange(groups)
+    active, shrunk = np.arange(groups), np.zeros(groups, dtype=bool)
     for _ in range(settings.newton_iterations):
         deadline.check("mode search")
         value, gradient, precision = derivatives(log_density, here, active)
@@ -266,24 +152,47 @@ def maximise(
             gradient, precision, steps = gradient[keep], precision[keep], steps[keep]
         if len(active) == 0:
             break
-        candidates = here[:, None, :] + steps
-        reached = _values(log_density, candidates, active)
-        reached = np.where(np.isfinite(reached), reached, -np.inf)
-        best = reached.argmax(1)
-        order = np.arange(len(active))
-        here = candidates[order, best]
-        improved = reached[order, best] > value
+        reached, candidates = _best(log_density, here, steps, active)
+        improved = reached > value
+        shrunk[active] = ~improved
+        if not improved.all():
+            # where the density grows like an exponential, even the most damped step may go much too far
+            short = _SHRUNK * steps[~improved, len(DAMPING) - 1, None, :]
+            reached[~improved], candidates[~improved] = _best(
+                log_density, here[~improved], short, active[~improved]
+            )
+            improved = reached > value
+        here = candidates
         if not improved.all():
             # no candidate ascends: a mode at the edge of a support, where the density falls like
             # exp(gradient x)
-            stalled = active[~improved]
-            end.converged[stalled] = True
-            end.precision[stalled] += gradient[~improved, :, None] * gradient[~improved, None, :]
+            _note_edge(end, active[~improved], gradient[~improved])
             active, here = active[improved], here[improved]
+            gradient = gradient[improved]
         if len(active) == 0:
             break
+    if len(active):
+        creeping = shrunk[active]
+        _note_edge(end, active[creeping], gradient[creeping])
     end.theta[active] = here
     return Optimum(*(torch.from_numpy(part) for part in end))
+
+
+def _best(
+    log_density: GroupedDensity, here: Array, steps: Array, group: Int[Array, " groups"]
+) -> tuple[Float[Array, " groups"], Float[Array, "groups dim"]]:
+    """The highest value that a step leads to, and where that is."""
+    candidates = here[:, None, :] + steps
+    reached = values(log_density, candidates, group)
+    reached = np.where(np.isfinite(reached), reached, -np.inf)
+    best, order = reached.argmax(1), np.arange(len(here))
+    return reached[order, best], candidates[order, best]
+
+
+def _note_edge(end: _Record, groups: Int[Array, " groups"], gradient: Float[Array, "groups dim"]) -> None:
+    """Writes that groups are at the edge of a support."""
+    end.converged[groups] = True
+    end.precision[groups] += gradient[:, :, None] * gradient[:, None, :]
 
 
 class _Record(NamedTuple):

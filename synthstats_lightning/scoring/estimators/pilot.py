@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import Evaluation, Target, evaluate
+from synthstats_lightning.scoring.density.target import Evaluation, Target, evaluate, evaluate_totals
 from synthstats_lightning.scoring.estimators.optimise import Optimum, maximise
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -75,7 +75,7 @@ def find_modes(
     """Multi-start search for the modes of the posterior density of the unconstrained parameters."""
 
     def log_density(theta: Tensor, group: Tensor) -> Tensor:
-        flat = evaluate(target, theta.flatten(0, 1)).log_joint
+        flat = evaluate_totals(target, theta.flatten(0, 1)).log_joint
         return flat.reshape(theta.shape[:2])
 
     return maximise(log_density, choose_starts(pilot, settings.starts, generator), settings, deadline)

@@ -17,7 +17,7 @@ from synthstats_lightning.scoring.estimators.mixture import (
     mixture_log_prob,
     sample_mixture,
 )
-from synthstats_lightning.scoring.estimators.optimise import Optimum, distinct
+from synthstats_lightning.scoring.estimators.optimise import Optimum, curvature_units, distinct
 from synthstats_lightning.scoring.estimators.particles import (
     next_temperature,
 )
@@ -100,13 +100,14 @@ def scale_from_precision(
         precision: Negative Hessians; negative curvature counts by its absolute value.
         spread: Scale of the prior in each dimension, the widest that a direction may be (times 3).
     """
-    curvature, basis = torch.linalg.eigh(precision)
-    widest = (basis.square() * (3.0 * spread[:, None]).square()).sum(-2)
+    unit = torch.from_numpy(curvature_units(precision.numpy()))
+    curvature, basis = torch.linalg.eigh(precision / (unit[:, :, None] * unit[:, None, :]))
+    widest = (basis.square() * (3.0 * spread * unit)[..., None].square()).sum(-2)
     variance = torch.minimum(1 / curvature.abs().clamp_min(1e-300), widest)
     covariance = (basis * variance[..., None, :]) @ basis.transpose(-1, -2)
     scale_tril, info = torch.linalg.cholesky_ex(covariance)
     diagonal = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-24).sqrt())
-    return torch.where((info == 0)[:, None, None], scale_tril, diagonal)
+    return torch.where((info == 0)[:, None, None], scale_tril, diagonal) / unit[:, :, None]
 
 
 def laplace_mixture(

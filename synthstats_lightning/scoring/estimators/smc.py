@@ -21,6 +21,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.density.target import (
     Target,
     evaluate,
+    evaluate_totals,
     finite_or_minus_infinity,
     value_and_gradient,
 )
@@ -227,7 +228,7 @@ def bridge(
     """
 
     def path(theta: Tensor, island: Tensor) -> tuple[Tensor, Tensor]:
-        evaluation = evaluate(target, theta.flatten(0, 1))
+        evaluation = evaluate_totals(target, theta.flatten(0, 1))
         log_joint = evaluation.log_joint
         base = proposal.log_prob(theta.flatten(0, 1), evaluation.log_prior)
         increment = torch.where(log_joint.isfinite(), log_joint - base, -torch.inf)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import Target, evaluate
+from synthstats_lightning.scoring.density.target import Target, evaluate, evaluate_totals
 from synthstats_lightning.scoring.estimators.optimise import Optimum
 from synthstats_lightning.scoring.estimators.pilot import Pilot
 
@@ -123,7 +123,7 @@ def usual_symmetries(target: Target, mode: Float[Tensor, " dim"], value: float) 
             exchanges += [_exchange(dimension, swaps, flipped) for flipped in ([], *single)]
     images = torch.stack([exchange.point(mode) for exchange in exchanges])
     with torch.no_grad():
-        there = evaluate(target, images).log_joint
+        there = evaluate_totals(target, images).log_joint
     same = (there - value).abs() <= SAME_HEIGHT * max(abs(value), 1.0)
     return [exchange for exchange, right in zip(exchanges, same.tolist(), strict=True) if right]
 

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.scoring.density.target import Target, evaluate
+from synthstats_lightning.scoring.density.target import Target, evaluate, evaluate_totals
 from synthstats_lightning.scoring.estimators.symmetry import Block
+from synthstats_lightning.scoring.settings import MANY_ROWS
 
 OUTWARD = 50.0
 """How far a coordinate is moved: a scale that is its exponential is then 1e-22 of what it was, one that is
@@ -39,6 +40,8 @@ SHORT = 8
 """Beyond that, those of parameters of at most so many elements."""
 REPLICATES = 32
 """Responses drawn at each point; a spike shows where two of one row coincide."""
+FEWER_REPLICATES = 8
+"""The same for many rows."""
 CHUNK = 4_000_000
 """Most values drawn at once."""
 COINCIDENT = 1e-8
@@ -52,6 +55,8 @@ RANK = 1e-6
 """Directions in which locations move less than this, relative to the fastest, count as none."""
 FITTED = 1e-6
 """Rows are fitted together if what linear steps leave of their residuals is below this much of the spread."""
+MOST_THROUGH = 200
+"""Of many rows, those through which a spike's location is laid: the ones of the most frequent values."""
 MOST_PAIRS = 2000
 """Pairs of rows through which a spike's location is laid."""
 NEWTON = 6
@@ -109,6 +114,11 @@ class _Search(NamedTuple):
     spread: float
     generator: torch.Generator
 
+    @property
+    def replicates(self) -> int:
+        """Responses drawn at each point: of many rows some show a spike in few of them."""
+        return REPLICATES if len(self.response) <= MANY_ROWS else FEWER_REPLICATES
+
 
 def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> None:
     """Refuses a model whose evidence is infinite.
@@ -129,7 +139,7 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
     theta = target.sample_prior(PRIOR_DRAWS, generator)
     coordinates = _candidates(model, target.dimension)
     with torch.no_grad():
-        joint = evaluate(target, theta).log_joint
+        joint = evaluate_totals(target, theta).log_joint
         best = theta[joint.argmax()]
         if not coordinates or not bool(joint.isfinite().any()):
             return
@@ -138,7 +148,7 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
         moved[0, torch.arange(len(coordinates)), coordinates] = OUTWARD
         moved[1] = -moved[0]
         moved = moved.flatten(0, 1)
-        found = _spikes(search, best + moved, REPLICATES)
+        found = _spikes(search, best + moved, search.replicates)
         for index in torch.nonzero(found.location.isfinite().any(1))[:, 0].tolist():
             spike = _Spike(coordinates[index % len(coordinates)], 1.0 if index < len(coordinates) else -1.0)
             rows = _diverges(search, spike, bool(found.whole[index].all()))
@@ -229,13 +239,13 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
         points = torch.cat([centre[None], centre + torch.diag(step)])
-        locations = _spikes(search, points, 2 if everywhere else REPLICATES).location
+        locations = _spikes(search, points, 2 if everywhere else search.replicates).location
         slope = ((locations[1:] - locations[0]) / step[:, None]).T
         slope[:, spike.coordinate] = 0.0
         residual = search.response - locations[0]
         known = residual.isfinite() & slope.isfinite().all(1)
         if iteration == 0:
-            chosen = known if everywhere else _fitted_together(slope, residual, known, search.spread)
+            chosen = known if everywhere else _fitted_together(slope, residual, known, search)
             if everywhere and not _nearly_fitted(slope, residual, search.spread):
                 return None
         if not bool(known[chosen].all()) or int(chosen.sum()) <= (rank := _rank(slope[chosen])):
@@ -266,10 +276,12 @@ def _fitted_together(
     slope: Float[Tensor, "rows dim"],
     residual: Float[Tensor, " rows"],
     known: Bool[Tensor, " rows"],
-    spread: float,
+    search: _Search,
 ) -> Bool[Tensor, " rows"]:
     """The rows that exceed most in number the one or two through which the location is laid."""
     index = torch.nonzero(known)[:, 0]
+    if len(residual) > MANY_ROWS:
+        index = _most_frequent(search.response, index)
     best, most = torch.zeros_like(known), 0
     pairs = list(combinations(range(len(index)), 2))
     stride = -(-len(pairs) // MOST_PAIRS) if pairs else 1
@@ -277,11 +289,19 @@ def _fitted_together(
         if not through:
             continue
         chosen = index[torch.tensor(through)]
-        shift = (torch.linalg.pinv(slope[chosen], rtol=RANK) @ residual[chosen][..., None])[..., 0]
-        left = (residual - (slope @ shift.T).T).abs()
-        fitted = known & (left <= FITTED * spread)
-        excess = fitted.sum(1) - chosen.shape[1]
-        top = int(excess.argmax())
-        if int(excess[top]) > most:
-            best, most = fitted[top], int(excess[top])
+        shifts = (torch.linalg.pinv(slope[chosen], rtol=RANK) @ residual[chosen][..., None])[..., 0]
+        for shift in shifts.split(max(1, CHUNK // len(residual))):
+            left = (residual - (slope @ shift.T).T).abs()
+            fitted = known & (left <= FITTED * search.spread)
+            excess = fitted.sum(1) - chosen.shape[1]
+            top = int(excess.argmax())
+            if int(excess[top]) > most:
+                best, most = fitted[top], int(excess[top])
     return best
+
+
+def _most_frequent(response: Float[Tensor, " rows"], index: Int[Tensor, " some"]) -> Int[Tensor, " fewer"]:
+    """Of some rows the `MOST_THROUGH` whose values most rows share."""
+    _, inverse, counts = np.unique(response.numpy(), return_inverse=True, return_counts=True)
+    shared = torch.from_numpy(counts[inverse])[index]
+    return index[shared.argsort(descending=True, stable=True)[:MOST_THROUGH]]

@@ -24,7 +24,7 @@ from synthstats_lightning.scoring.density.terms import Operand, Term
 from synthstats_lightning.scoring.distributions import distribution_of
 from synthstats_lightning.scoring.distributions.base import over_core, over_event
 from synthstats_lightning.scoring.marginals.blocks import ALONE
-from synthstats_lightning.scoring.marginals.compilation import Compiled
+from synthstats_lightning.scoring.marginals.compilation import Compiled, needed_steps
 
 LARGEST = 1e300
 """Draws beyond it (a Cauchy's far tail, an overflowing scale) are set to it: parameters stay finite."""
@@ -55,9 +55,12 @@ def sample_prior(
     parameters = {parameter.node: parameter for parameter in compiled.parameters}
     dimension = sum(parameter.size for parameter in compiled.parameters)
     theta = torch.empty(n, dimension, dtype=torch.float64)
-    steps = {step.slot: step for step in compiled.steps}
     labels = compiled.labels
     discrete = set() if labels is None else {site.node for site in labels.plan.sites}
+    # not what only the response needs, which has its rows
+    wanted = [i for node in {*parameters, *discrete} for i in compiled.graph.nodes[node].inputs]
+    wanted += [slot for term in terms.values() for slot in term.slots]
+    steps = {step.slot: step for step in needed_steps(compiled.steps, wanted)}
     for index in range(len(compiled.graph.nodes)):
         if index in parameters:
             parameter = parameters[index]

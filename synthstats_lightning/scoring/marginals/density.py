@@ -394,9 +394,8 @@ class Density:
         if given is None:
             given = torch.ones(self.num_observations, dtype=torch.bool)
         here = self.transferred(theta[None], centred)[0]
-        nodes = {parameter.node for parameter in funnels}
-        own = [parameter for parameter in centred.parameters if parameter.node in nodes]
-        anchors = likelihood_anchors(lambda x: log_likelihood_of(centred, x, given), here, own)
+        columns = {parameter.node: slice(parameter.start, parameter.stop) for parameter in centred.parameters}
+        anchors = likelihood_anchors(lambda x: log_likelihood_of(centred, x, given), here, funnels, columns)
         return self._build(self._compiled.graph, anchors)
 
     def anchored(self, anchors: Mapping[int, Anchor]) -> Density:

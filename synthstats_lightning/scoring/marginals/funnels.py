@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -42,20 +42,21 @@ def prior_anchors(funnels: Sequence[Parameter]) -> dict[int, Anchor]:
 
 
 def likelihood_anchors(
-    log_likelihood: Callable[[Float[Tensor, "particles dim"]], Float[Tensor, "particles rows"]],
+    log_likelihood: Callable[[Float[Tensor, "particles dim"]], Float[Tensor, " particles"]],
     theta: Float[Tensor, " dim"],
     funnels: Sequence[Parameter],
+    columns: Mapping[int, slice],
 ) -> dict[int, Anchor]:
     """Anchors by node that hold what the likelihood says of each parameter near a point.
 
     Args:
-        log_likelihood: Of the model in coordinates without anchors.
+        log_likelihood: Of the rows that count together, in coordinates without anchors.
         theta: The point, in these coordinates.
-        funnels: What is standardised, with its columns there.
+        funnels: What is standardised.
+        columns: Where these are in the coordinates, by node.
     """
-    columns = {parameter.node: slice(parameter.start, parameter.stop) for parameter in funnels}
-    found = find_anchors(log_likelihood, theta, columns)
     shapes = {parameter.node: parameter.shape for parameter in funnels}
+    found = find_anchors(log_likelihood, theta, {node: columns[node] for node in shapes})
     return {node: Anchor(*(part.reshape(shapes[node]) for part in found[node])) for node in shapes}
 
 

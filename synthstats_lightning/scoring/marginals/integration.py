@@ -14,10 +14,11 @@ from synthstats_lightning.scoring.density.target import Partial, RowSubset, Targ
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
+from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
 from synthstats_lightning.scoring.score import Integration
 
-MAX_DIMENSION = 64
-"""Most dimensions that are left to the estimators."""
+MAX_DIMENSION = 1_000
+"""Most dimensions that are left to the estimators: far fewer, where the time limit decides."""
 
 
 @runtime_checkable
@@ -64,7 +65,7 @@ class Checkable(Integrated, Protocol):
 Integrator = Callable[[Density], Integrated | None]
 """A model to one without a block; `None` where the integrator has none to take, or fails its own check."""
 
-INTEGRATORS: tuple[Integrator, ...] = (integrate_gaussian, integrate_groups)
+INTEGRATORS: tuple[Integrator, ...] = (integrate_gaussian, integrate_groups, integrate_laplace)
 """In the order in which they are tried."""
 
 
@@ -127,11 +128,23 @@ def checked_at(target: Target, theta: Float[Tensor, "particles outer"]) -> Targe
     if isinstance(target, RowSubset):
         return RowSubset(checked_at(target.target, theta), target.rows)
     found = target.checked_at(theta) if isinstance(target, Checkable) else None
-    if found is None:
-        whole = whole_model(target)
-        _check_size(whole)
-        return whole
-    return found
+    return given_up(target) if found is None else found
+
+
+def given_up(target: Target) -> Target:
+    """The whole model in place of one without a block.
+
+    Args:
+        target: The model without the block, or its first rows.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` where the whole model has more than `MAX_DIMENSION` dimensions.
+    """
+    if isinstance(target, RowSubset):
+        return RowSubset(given_up(target.target), target.rows)
+    whole = whole_model(target)
+    _check_size(whole)
+    return whole
 
 
 def is_integrated(target: Target) -> TypeGuard[Integrated]:

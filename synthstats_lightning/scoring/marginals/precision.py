@@ -12,11 +12,13 @@ from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.layout import Parameter, Transform
+from synthstats_lightning.scoring.density.many_rows import chunks
 from synthstats_lightning.scoring.density.standardise import RESOLUTION
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.blocks import ALONE
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.settings import MANY_ROWS
 
 DRAWS = 1_024
 """Draws from the prior."""
@@ -46,22 +48,50 @@ def check_prior(density: Density, generator: torch.Generator) -> None:
     """
     if density.dimension:
         theta = density.sample_prior(DRAWS, generator)
+        compiled, terms = density.compiled, density.prior_terms
         with torch.no_grad():
-            _check(density.compiled, density.prior_terms, density.node_values(theta))
+            if density.num_observations > MANY_ROWS:
+                _, values = density.log_prior_and_values(theta, compiled.prior_steps)
+                response = _untested_response(density, theta)
+            else:
+                values = density.node_values(theta)
+                response = compiled.response_term.untested(values)
+            for term in terms.values():
+                _check_tested(term, term.untested(values))
+            _check_tested(compiled.response_term, response)
+            _check_parameters(compiled, terms, values)
 
 
-def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tensor | None]) -> None:
-    for term in (*terms.values(), compiled.response_term):
-        for name, share in term.untested(values).items():
-            if share > MOST_UNTESTED:
-                entry = term.distribution.entry
-                tested = entry.tested[entry.parameters.index(name)]
-                raise ProgramFailure(
-                    FailureCategory.SCORER_LIMIT,
-                    f"{entry.name}: {name} is not from {tested.low:g} to {tested.high:g}, where its"
-                    f" density is exact, in {share:.1%} of draws from the prior",
-                )
+def _untested_response(density: Density, theta: Tensor) -> dict[str, float]:
+    """Shares of draws with untested parameters of a response of many rows, from some draws at a time."""
+    shares: dict[str, float] = {}
+    for some in chunks(len(theta), density.num_observations):
+        part = theta[some]
+        for name, share in density.compiled.response_term.untested(density.node_values(part)).items():
+            shares[name] = shares.get(name, 0.0) + share * len(part) / len(theta)
+    return shares
+
+
+def _check_tested(term: Term, shares: Mapping[str, float]) -> None:
+    for name, share in shares.items():
+        if share > MOST_UNTESTED:
+            entry = term.distribution.entry
+            tested = entry.tested[entry.parameters.index(name)]
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{entry.name}: {name} is not from {tested.low:g} to {tested.high:g}, where its"
+                f" density is exact, in {share:.1%} of draws from the prior",
+            )
+
+
+def _check_parameters(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tensor | None]) -> None:
     for parameter in compiled.parameters:
+        if _has_no_value(terms[parameter.node], values):
+            raise ProgramFailure(
+                FailureCategory.NON_FINITE,
+                f"{parameter.name} ~ {parameter.distribution.name}: its parameters leave it no value: a lower"
+                " bound must be below the upper one, a scale above 0",
+            )
         share = _lost_share(terms[parameter.node], values)
         if share > MOST_LOST:
             raise ProgramFailure(
@@ -92,6 +122,16 @@ def _check(compiled: Compiled, terms: Mapping[int, Term], values: Sequence[Tenso
                 f"{parameter.name} ~ {parameter.distribution.name}: {share:.0%} of draws from its prior are"
                 " equal to another one in double precision",
             )
+
+
+def _has_no_value(term: Term, values: Sequence[Tensor | None]) -> bool:
+    """Whether constants break a constraint, or are bounds that are not in order."""
+    if term.offset is None:
+        return False
+    if term.forbidden is not None and bool(term.forbidden.any()):
+        return True
+    lower, upper = term.distribution.edges(*term.allowed_parameters(values)[0])
+    return lower is not None and upper is not None and bool((lower >= upper).any())
 
 
 def _lost_share(term: Term, values: Sequence[Tensor | None]) -> float:

@@ -107,4 +107,5 @@ def power_log(
 
 def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """`log(1 + exp(x))` without overflow, exact to the last digits on both sides."""
-    return torch.clamp_min(x, 0.0) + torch.log1p(torch.exp(-x.abs()))
+    # not -x.abs(): for its second derivative PyTorch imports its compiler, which a confined process may not
+    return torch.clamp_min(x, 0.0) + torch.log1p(torch.exp(torch.minimum(x, -x)))

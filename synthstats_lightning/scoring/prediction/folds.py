@@ -17,8 +17,10 @@ from synthstats_lightning.scoring.density.target import (
     Target,
     evaluate,
     finite_or_minus_infinity,
+    is_noisy,
     own_densities,
     pointwise,
+    smooth_form,
 )
 from synthstats_lightning.scoring.estimators.ladder import Search
 from synthstats_lightning.scoring.estimators.mixture import (
@@ -43,7 +45,7 @@ from synthstats_lightning.scoring.estimators.psis import good_pareto_k, pareto_s
 from synthstats_lightning.scoring.estimators.ratio import Ratio, bridge_ratio
 from synthstats_lightning.scoring.estimators.smc import Annealed, anneal, island_mean
 from synthstats_lightning.scoring.prediction.nearby_folds import FoldSample, nearby_folds, within_reach
-from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 FOLD_MODES = 3
 """Components of the full posterior from which a fold's modes are sought."""
@@ -68,7 +70,7 @@ def excluding_rows(target: Target, pilot: Pilot) -> Bool[Tensor, " rows"]:
         target: The model with its data.
         pilot: Draws from the prior, with the target there.
     """
-    own, others = pointwise(target, pilot.theta, pilot.evaluation.log_likelihood)
+    own, others = pointwise(smooth_form(target), pilot.theta, pilot.evaluation.log_likelihood)
     return (others.isfinite() & ~own.isfinite()).any(0)
 
 
@@ -189,6 +191,10 @@ def _fold_mixtures(
     deadline: Deadline,
 ) -> list[StudentMixture]:
     """For each fold the full posterior's components and, with as large a share, Laplace ones of its own."""
+    if target.num_observations > MANY_ROWS:
+        # modes that one row of so many moves far are left to the rounds of adaptation
+        return [full] * len(rows)
+    target = smooth_form(target)
     starts = full.location[full.log_share.argsort(descending=True, stable=True)[:FOLD_MODES]]
     fold = torch.arange(len(rows)).repeat_interleave(len(starts))
 
@@ -291,6 +297,12 @@ def annealed_folds(
     Raises:
         ProgramFailure: `SCORER_LIMIT` if the islands of a fold still disagree after `smc_attempts`.
     """
+    if is_noisy(target):
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            f"exact leave-one-out of {len(rows)} rows: importance sampling fails, and the density, an"
+            " estimate, has no gradient to anneal by",
+        )
     own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
     density = torch.full((len(rows),), torch.nan, dtype=particles.theta.dtype)
     variance, influence = torch.full_like(density, torch.nan), torch.zeros_like(own)
@@ -357,6 +369,11 @@ def _anneal_islands(
     deadline: Deadline,
 ) -> Annealed:
     """Particles of the posterior without each island's row. See `annealed_folds`."""
+    if target.num_observations > MANY_ROWS:
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            f"exact leave-one-out by annealing takes too long with {target.num_observations} rows",
+        )
     count = settings.island_particles
     if start is None:
         log_weight = particles.log_weight.expand(len(islands), -1)

@@ -44,7 +44,8 @@ class Forecast:
         evidence: Log marginal likelihood of the given rows, in nats; 0 without any.
         leave_one_out: Log density of each given row given the other given ones `[given]`, in nats; empty
             where it was not asked for.
-        log_density: Log predictive density of each new row given the given ones `[new]`, in nats.
+        log_density: Log predictive density of each new row given the given ones `[new]`, in nats; empty
+            where it was not asked for.
         draws: Equally weighted draws of the new rows' responses `[draws, new]`; NaN where undefined.
         quantities: Draws of the declared quantities that were asked for, `[draws, *shape]` each.
         estimator: What the posterior comes from: `"prior"`, `"importance"` or `"smc"`.
@@ -71,6 +72,7 @@ def forecast(
     draws: int = 500,
     leave_one_out: bool = False,
     quantities: tuple[str, ...] = (),
+    densities: bool = True,
     rounding: float | None = None,
     settings: EngineSettings | None = None,
 ) -> Forecast:
@@ -87,6 +89,8 @@ def forecast(
         draws: Predictive draws to return.
         leave_one_out: Whether leave-one-out densities of the given rows are wanted.
         quantities: Names of `pm.Deterministic` quantities to return draws of.
+        densities: Whether log densities of the new rows' responses are wanted; without them these responses
+            mean nothing.
         rounding: Spacing of the values that the response was recorded to.
         settings: How much work the engine spends, and what it accepts.
 
@@ -131,7 +135,9 @@ def forecast(
             FailureCategory.UNSUPPORTED, f"the quantity {hidden[0]!r} depends on a discrete parameter"
         )
     # last, because how many random numbers it takes depends on the new rows' responses
-    log_density = _new_densities(belief, given, settings, generator, deadline)
+    log_density = (
+        _new_densities(belief, given, settings, generator, deadline) if densities else torch.zeros(0)
+    )
     return Forecast(
         evidence=belief.evidence,
         leave_one_out=loo,

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.density import many_rows
 from synthstats_lightning.scoring.density.target import (
     Marginals,
     RowSubset,
@@ -13,6 +14,7 @@ from synthstats_lightning.scoring.density.target import (
     is_coupled,
     log_likelihood_of,
 )
+from synthstats_lightning.scoring.settings import MANY_ROWS
 
 
 class GivenRows:
@@ -43,8 +45,16 @@ class GivenRows:
         """Log prior density and log-likelihood of the rows that count."""
         if is_coupled(self.target):
             return self.target.log_prior(theta), self.log_likelihood(theta)
+        rows = self.target.num_observations
+        if rows > MANY_ROWS:
+            log_prior, total = many_rows.totals(self._given_densities, theta, rows)
+            return log_prior, total[:, None]
         log_prior, log_likelihood = self.target.log_prior_and_likelihood(theta)
         return log_prior, torch.where(self.given, log_likelihood, 0.0).sum(-1, keepdim=True)
+
+    def _given_densities(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        log_prior, log_likelihood = self.target.log_prior_and_likelihood(theta)
+        return log_prior, torch.where(self.given, log_likelihood, 0.0)
 
     def log_prior(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
         """Log prior density."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import (
     Target,
     evaluate,
     finite_or_minus_infinity,
     is_coupled,
+    is_noisy,
 )
 from synthstats_lightning.scoring.estimators.importance import acceptable
 from synthstats_lightning.scoring.estimators.ladder import Search, estimate_posterior
@@ -93,6 +96,12 @@ def held_out_density(
     near = nearby_posterior(
         target, particles, search, given, settings.fold_draws, settings, generator, deadline
     )
+    if near is None and is_noisy(target):
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            "held-out rows: importance sampling fails without them, and the density, an estimate, has no"
+            " gradient to anneal by",
+        )
     if near is None:
         whole, train = target, GivenRows(target, given)
         found = estimate_posterior(train, settings, generator, deadline).particles
@@ -160,5 +169,8 @@ def conditional_densities(
     """
     if not is_coupled(target):
         return evaluate(target, theta).log_likelihood
+    added: Callable[[Tensor, Tensor], Tensor] | None = getattr(target, "added_densities", None)
+    if added is not None:
+        return finite_or_minus_infinity(added(theta, given))
     marginals = target.marginals(theta, given)
     return finite_or_minus_infinity(marginals.changed - marginals.given[:, None])

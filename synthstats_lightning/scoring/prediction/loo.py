@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
@@ -16,24 +17,28 @@ from synthstats_lightning.scoring.density.target import (
     Target,
     finite_or_minus_infinity,
     is_coupled,
+    is_noisy,
     pointwise,
 )
 from synthstats_lightning.scoring.estimators.importance import draw, weigh
 from synthstats_lightning.scoring.estimators.ladder import Search
-from synthstats_lightning.scoring.estimators.particles import (
-    Particles,
-)
+from synthstats_lightning.scoring.estimators.particles import Particles, kish
 from synthstats_lightning.scoring.estimators.psis import Loo, good_pareto_k, importance_loo, psis_loo
 from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_rows
 from synthstats_lightning.scoring.prediction.island_errors import island_errors
 from synthstats_lightning.scoring.prediction.nearby_folds import within_reach
-from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.prediction.row_columns import own_columns, row_columns, side_by_side
+from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 FOLD_CHUNK = 16
 """Refits in one batch."""
 
 MAX_FOLD_DRAWS = 200_000
 """Most draws of all refits of the repetition together."""
+NOISY_BATCHES = 2
+"""Batches of draws that are added where densities are estimates, each of which takes long."""
+SAME_DRAWS = 0.5
+"""Effective draws of a row's posterior over those of the full one from which on it is as reliable as that."""
 COMFORT = 0.7
 """Where the standard error of elpd is too large, draws are added until it is this much of its limit."""
 
@@ -93,16 +98,19 @@ def leave_one_out(
     Raises:
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
+    settings = settings.for_rows(target.num_observations, is_coupled(target))
+    if is_noisy(target):
+        return _noisy(target, particles, search, settings, generator, deadline, first_row)
     if particles.annealing is not None:
         return _annealed(target, particles, search, settings, generator, deadline, first_row)
-    loo = _by_reweighting(target, particles, first_row)
+    loo = _by_reweighting(target, particles, first_row, deadline)
     # rows that will be refitted need no more draws here
     kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
     mcse = math.sqrt(float(kept.sum(1).square().sum()))
     if particles.log_proposal is not None and mcse > settings.max_elpd_se:
         batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
         particles = enlarged(target, particles, search, batches, settings, generator, deadline)
-        loo = _by_reweighting(target, particles, first_row)
+        loo = _by_reweighting(target, particles, first_row, deadline)
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
     noisy = settings.max_elpd_se < result.mcse < math.inf
     if result.refitted and noisy and within_reach(target, particles):
@@ -112,6 +120,71 @@ def leave_one_out(
             larger = replace(settings, fold_draws=times * settings.fold_draws)
             result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
     return result
+
+
+def _noisy(
+    target: Target,
+    particles: Particles,
+    search: Search,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+    first_row: int,
+) -> LooResult:
+    """Leave-one-out of a target whose densities are estimates: more draws where it is noisy, few refits.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT` where its error stays too large, or too many rows need refits.
+    """
+    deadline.check("leave-one-out")
+    particles = _thinned(target, particles)
+    loo = _by_reweighting(target, particles, first_row, deadline)
+    bad = _unreliable(loo, particles, settings)
+    short = loo.mcse > COMFORT * settings.max_annealed_se or int(bad.sum()) > FOLD_CHUNK
+    if particles.log_proposal is not None and short:
+        fewer = replace(settings, importance_draws=max(len(particles.theta), 100))
+        particles = enlarged(target, particles, search, NOISY_BATCHES, fewer, generator, deadline)
+        loo = _by_reweighting(target, particles, first_row, deadline)
+        bad = _unreliable(loo, particles, settings)
+    rows = torch.nonzero(bad)[:, 0] + first_row
+    if len(rows) > FOLD_CHUNK:
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            f"leave-one-out of a model whose latent block is integrated out by weighted draws: {len(rows)} of"
+            f" {len(bad)} rows need refits, too many",
+        )
+    result = _with_refits(target, particles, search, loo, rows, settings, generator, deadline, first_row)
+    if not result.mcse <= settings.max_annealed_se:
+        raise ProgramFailure(
+            FailureCategory.SCORER_LIMIT,
+            "leave-one-out of a model whose latent block is integrated out by weighted draws: standard error"
+            f" {result.mcse:.2g} nats (at most {settings.max_annealed_se:g})",
+        )
+    return result
+
+
+def _thinned(target: Target, particles: Particles) -> Particles:
+    """No more particles than a target's leave-one-out is affordable for."""
+    most: int | None = getattr(target, "most_particles", None)
+    count = len(particles.theta)
+    if most is None or particles.log_proposal is None or count < 2 * most:
+        return particles
+    every = count // most
+    return particles._replace(
+        theta=particles.theta[::every],
+        log_weight=particles.log_weight[::every],
+        log_prior=particles.log_prior[::every],
+        log_likelihood=particles.log_likelihood[::every],
+        log_proposal=particles.log_proposal[::every],
+    )
+
+
+def _unreliable(loo: Loo, particles: Particles, settings: EngineSettings) -> Bool[Tensor, " rows"]:
+    """Rows that reweighting is not trusted with, by Pareto k and effective draws."""
+    count = len(particles.theta)
+    fewer = loo.effective_sample_size < SAME_DRAWS * kish(particles.log_weight)
+    unsure = (loo.pareto_k > settings.refit_pareto_k) & fewer
+    return (loo.pareto_k > good_pareto_k(count)) | unsure | ~loo.pointwise.isfinite()
 
 
 def _largest_k(particles: Particles, settings: EngineSettings) -> float:
@@ -135,7 +208,7 @@ def _annealed(
     Raises:
         ProgramFailure: `SCORER_LIMIT` where its error stays too large with refits; see also `exact_loo`.
     """
-    loo = _by_reweighting(target, particles, first_row)
+    loo = _by_reweighting(target, particles, first_row, deadline)
     rows = pointwise(target, particles.theta, particles.log_likelihood)
     spread = island_errors(particles, rows.own[:, first_row:], loo)
     usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
@@ -241,7 +314,8 @@ def _with_refits(
         return LooResult(loo, 0, math.sqrt(copies) * loo.mcse)
     densities, influence = loo.pointwise.clone(), loo.influence.clone()
     variance = bias = 0.0
-    for chunk in torch.split(rows, FOLD_CHUNK):
+    together = FOLD_CHUNK if target.num_observations <= MANY_ROWS else 1
+    for chunk in torch.split(rows, together):
         folds = exact_loo(target, particles, search, chunk, settings, generator, deadline)
         densities[chunk - first_row] = folds.density
         influence[:, chunk - first_row] = folds.influence
@@ -252,16 +326,44 @@ def _with_refits(
     return LooResult(loo._replace(pointwise=densities), len(rows), mcse, math.sqrt(own))
 
 
-def _by_reweighting(target: Target, particles: Particles, first_row: int) -> Loo:
-    weighted = particles.log_proposal is not None and bool(particles.log_weight.isfinite().all())
-    if weighted and not is_coupled(target):
+def _by_reweighting(target: Target, particles: Particles, first_row: int, deadline: Deadline) -> Loo:
+    if target.num_observations > MANY_ROWS:
+        parts = _by_columns(target, particles, first_row, deadline)
+        return side_by_side(parts, len(particles.theta), target.num_observations - first_row)
+    if _whole_by_weights(target, particles):
         own = particles.log_likelihood[:, first_row:]
         return importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
     rows = pointwise(target, particles.theta, particles.log_likelihood)
     own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
     if particles.log_proposal is None:
         return psis_loo(own, ratios)
+    if is_noisy(target):
+        # errors that a fold shares with the posterior cancel only where both have the same draws
+        together = torch.where(own.isfinite(), own + ratios, -torch.inf).amax(1)
+        return importance_loo(together, own, ratios)
     return importance_loo(particles.log_weight, own, ratios)
+
+
+def _whole_by_weights(target: Target, particles: Particles) -> bool:
+    """Whether a fold's ratios are the posterior's weights over the row's density, in every draw."""
+    weighted = particles.log_proposal is not None and bool(particles.log_weight.isfinite().all())
+    return weighted and not is_coupled(target)
+
+
+def _by_columns(target: Target, particles: Particles, first_row: int, deadline: Deadline) -> Iterator[Loo]:
+    """Leave-one-out of many rows, neighbouring ones together."""
+    if _whole_by_weights(target, particles):
+        for own in own_columns(particles.log_likelihood, first_row):
+            deadline.check("leave-one-out")
+            yield importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
+        return
+    for rows in row_columns(target, particles, first_row):
+        deadline.check("leave-one-out")
+        ratios = log_fold_ratios(particles, rows)
+        if particles.log_proposal is None:
+            yield psis_loo(rows.own, ratios)
+        else:
+            yield importance_loo(particles.log_weight, rows.own, ratios)
 
 
 def _joined(first: Particles, second: Particles) -> Particles:

@@ -22,6 +22,8 @@ from synthstats_lightning.scoring.density.target import (
     finite_or_minus_infinity,
     has_funnels,
     is_coupled,
+    is_noisy,
+    log_likelihood_of,
     own_densities,
 )
 from synthstats_lightning.scoring.estimators.importance import adapt, draw, refine, weigh
@@ -153,6 +155,16 @@ def nearby_posterior(
     return None
 
 
+def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[Tensor, " draws"]:
+    """Log density of one row given all others, at each draw."""
+    whole, theta = near.whole, near.particles.theta
+    if is_noisy(whole):
+        # all rows' densities would take as many times as long
+        every = torch.ones_like(given)
+        return log_likelihood_of(whole, theta, every) - log_likelihood_of(whole, theta, given)
+    return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
+
+
 def nearby_folds(
     target: Target,
     particles: Particles,
@@ -191,7 +203,6 @@ def nearby_folds(
             found.append(None)
             continue
         with torch.no_grad():
-            likelihood = evaluate(near.whole, near.particles.theta).log_likelihood
-            own = own_densities(near.whole, near.particles.theta, likelihood)[:, row]
+            own = _density_of(near, row, given)
         found.append(FoldSample(near.particles.log_weight.log_softmax(0), own))
     return found

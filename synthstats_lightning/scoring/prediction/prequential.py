@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.density.many_rows import CHUNK
 from synthstats_lightning.scoring.density.target import Target, finite_or_minus_infinity, is_coupled
 from synthstats_lightning.scoring.estimators.importance import draw
 from synthstats_lightning.scoring.estimators.ladder import Search
 from synthstats_lightning.scoring.estimators.particles import Particles
-from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.scoring.settings import MANY_ROWS, EngineSettings
 
 
 def prequential(
@@ -54,7 +55,22 @@ def prequential(
     log_proposal = torch.cat([log_proposal, search.proposal.log_prob(pilot.theta, pilot_prior)])
     shares = [math.log(count / sum(counts)) for count in counts]
     log_mixture = torch.logaddexp(log_proposal + shares[0], log_prior + shares[1])
-    rows = torch.cat([likelihood, pilot.evaluation.log_likelihood]).cumsum(1)
-    weight = finite_or_minus_infinity(rows + (log_prior - log_mixture)[:, None])
-    partial = weight.logsumexp(0) - math.log(sum(counts))
+    total = (log_prior - log_mixture)[:, None]
+    tables = likelihood, pilot.evaluation.log_likelihood
+    partial = _partial_evidences(tables, total) - math.log(sum(counts))
     return torch.diff(partial, prepend=torch.zeros(1, dtype=partial.dtype))
+
+
+def _partial_evidences(tables: tuple[Tensor, Tensor], log_ratio: Tensor) -> Float[Tensor, " rows"]:
+    """Logs of the sums over draws of their weights given the rows up to each one."""
+    rows = tables[0].shape[1]
+    if rows <= MANY_ROWS:
+        return finite_or_minus_infinity(torch.cat(tables).cumsum(1) + log_ratio).logsumexp(0)
+    before, found = log_ratio, []
+    width = max(1, CHUNK // len(log_ratio))
+    for start in range(0, rows, width):
+        some = torch.cat([table[:, start : start + width] for table in tables])
+        upto = before + some.cumsum(1)
+        found.append(finite_or_minus_infinity(upto).logsumexp(0))
+        before = upto[:, -1:]
+    return torch.cat(found)

@@ -47,6 +47,22 @@ knows."""
 T = TypeVar("T")
 
 
+def spacing_of(graph: ModelGraph, dtype: np.dtype[Any] | str, rounding: float | None) -> float | None:
+    """The spacing of the values of a response, `None` where they count as exact.
+
+    Whole numbers that a continuous distribution follows are 1 apart: they are scored by the probabilities of
+    their intervals, as a discrete distribution's are by those of the numbers, so that the two compare.
+
+    Args:
+        graph: A validated model graph.
+        dtype: That of the observed values: of integers where the task's response counts something.
+        rounding: What the task says.
+    """
+    if rounding is None and np.dtype(dtype).kind in "biu" and graph.dtypes[graph.response] == "float64":
+        return 1.0
+    return rounding
+
+
 def use_recorded(
     graph: ModelGraph,
     covariates: Mapping[str, Array],
@@ -105,6 +121,7 @@ def recorded_density(
     Raises:
         ProgramFailure: See `marginals.density.build_density`.
     """
+    rounding = spacing_of(graph, response.dtype, rounding)
     if rounding is not None and is_fine(response, rounding):
         return build_density(graph, covariates, response)
     return build_density(graph, covariates, response, rounding)

@@ -29,6 +29,8 @@ class TaskMessage:
         held_out: Last rows, that evidence and elpd do not count.
         quantities: Names that a program must declare by `pm.Deterministic`.
         limits: Where a continuous response may be censored: `"lower"`, `"upper"`.
+        log_jacobian: What each row's log density lacks to be one of the measured response, in nats, where
+            `response` is a transform of it.
     """
 
     schema: DataSchema
@@ -40,10 +42,11 @@ class TaskMessage:
     held_out: int = 0
     quantities: tuple[str, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
+    log_jacobian: Array | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What `runtime.frames.pack` takes."""
-        schema = {**asdict(self.schema), "columns": dict(self.schema.columns)}
+        schema = {**asdict(self.schema), "columns": dict(self.schema.columns), "views": {}}
         return {
             **vars(self),
             "schema": schema,

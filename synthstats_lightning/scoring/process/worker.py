@@ -35,6 +35,7 @@ from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.prediction.design_gain import design_information_gain
 from synthstats_lightning.scoring.prediction.forecast import forecast
+from synthstats_lightning.scoring.prediction.measured_scale import on_measured_scale
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.prediction.posterior_draws import draw_posterior
 from synthstats_lightning.scoring.prediction.predictive import predictive_quantiles
@@ -119,7 +120,7 @@ def draws(
 def predict_held_out(
     received: ReceivedGraph, task: TaskMessage, settings: EngineSettings, **details: Any
 ) -> dict[str, Any]:
-    """The fields of `Forecast`; details are `draws` and `leave_one_out`."""
+    """The fields of `Forecast`; details are `draws`, `leave_one_out` and `densities`."""
     found = forecast(
         received.graph,
         task.covariates,
@@ -170,7 +171,7 @@ class ScoringService:
         self.settings = settings
         self.operations: dict[str, Operation] = {**OPERATIONS, "score": self._score}
         # of a quickstart's first 1,000 distinct sources 4 % are the model of another, of later ones more
-        self.known: ScoreCache[tuple[str, str]] = ScoreCache(CACHED_SCORES)
+        self.known: ScoreCache[tuple[str, str, str]] = ScoreCache(CACHED_SCORES)
         self.tasks: dict[str, TaskMessage] = {}
         self._latest: ReceivedGraph | None = None
 
@@ -206,9 +207,19 @@ class ScoringService:
         received = self._receive(request["graph"], task)
         return operation(received, task, self.settings, **request["details"])
 
-    def _score(self, received: ReceivedGraph, task: TaskMessage, settings: EngineSettings) -> dict[str, Any]:
-        """A score as `Score.to_dict` has it; equal models are scored once, whatever their spelling."""
-        key = received.model.hash, task.fingerprint
+    def _score(
+        self, received: ReceivedGraph, task: TaskMessage, settings: EngineSettings, *, whole: bool = False
+    ) -> dict[str, Any]:
+        """A score as `Score.to_dict` has it; equal models are scored once, whatever their spelling.
+
+        Args:
+            received: The model as it was received.
+            task: The data that it models.
+            settings: The engine's own settings.
+            whole: Whether every score is computed, whatever the settings say.
+        """
+        settings = replace(settings, last_score=None) if whole else settings
+        key = received.model.hash, task.fingerprint, str(settings.last_score)
         found = self.known.get(key)
         if found is None:
             found = score_graph(
@@ -221,6 +232,8 @@ class ScoringService:
                 rounding=task.rounding,
                 held_out=task.held_out,
             )
+            if task.log_jacobian is not None:
+                found = on_measured_scale(found, task.log_jacobian, task.shown_rows, task.held_out, settings)
             if found.settled:
                 self.known.put(key, found)
         # of the program, not of its canonical form

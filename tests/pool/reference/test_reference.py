@@ -58,6 +58,7 @@ open(os.path.join(os.path.expanduser("~"), "trace_of_a_program"), "w")
         (ESCAPE, FailureCategory.RAISED, "PermissionError"),
     ],
 )
+@pytest.mark.slow
 def test_what_it_cannot_vouch_for_is_refused(source, category, said):
     body = "".join(f"    {line}\n" for line in source.strip().splitlines())
     program = LINE.replace("    trace = pm.sample(1000)\n", body).replace("print(trace.posterior.mean())", "")

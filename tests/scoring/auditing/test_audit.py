@@ -78,10 +78,13 @@ def test_bernoulli_is_summed_exactly():
             respond={"distribution": "Censored", "components": ["Normal"], "bounds": ["lower"]},
             inputs=[0.0, "v0", 1.0],
         ),
-        graph_of(
-            ("Normal", [0.5, 1.0]),
-            respond={"distribution": "Truncated", "components": ["Normal"], "bounds": ["lower", "upper"]},
-            inputs=[0.0, 3.0, "v0", 1.0],
+        pytest.param(
+            graph_of(
+                ("Normal", [0.5, 1.0]),
+                respond={"distribution": "Truncated", "components": ["Normal"], "bounds": ["lower", "upper"]},
+                inputs=[0.0, 3.0, "v0", 1.0],
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["constants", "normal", "gamma", "censored", "truncated"],
@@ -118,7 +121,12 @@ def test_same_program_same_audit():
 
 
 @pytest.mark.parametrize(
-    ("offset", "words"), [(0.7, "at least"), (-0.7, "at most"), (5e4, "double precision")]
+    ("offset", "words"),
+    [
+        (0.7, "at least"),
+        pytest.param(-0.7, "at most", marks=pytest.mark.slow),
+        pytest.param(5e4, "double precision", marks=pytest.mark.slow),
+    ],
 )
 def test_evidence_off_by_a_constant_is_seen(monkeypatch, offset, words):
     """An engine whose evidence is wrong, as any leak in it would make it."""

@@ -109,6 +109,47 @@ def test_intervals_that_hold_a_small_share(low: float, high: float, nu: float) -
     assert got == pytest.approx(expected, rel=1e-9)
 
 
+ITERATIVE = {
+    "StudentT": (-1.0, [(0.4, 0.0, 1.0), (4.5, 1.0, 2.0), (1e4, 0.0, 0.3)]),
+    "HalfStudentT": (0.0, [(3.0, 1.0), (40.0, 0.2)]),
+    "Gamma": (0.0, [(0.3, 1.0), (5.0, 4.0), (200.0, 100.0)]),
+    "InverseGamma": (0.0, [(0.5, 1.0), (30.0, 20.0)]),
+    "Beta": (0.0, [(0.4, 0.6), (30.0, 50.0)]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ITERATIVE))
+def test_intervals_by_the_density_where_the_distribution_function_is_dear(name: str) -> None:
+    """From a thousandth of the scale to all of the support, in the middle, in tails and over its ends."""
+    distribution = DISTRIBUTIONS[name]
+    assert distribution.iterative_cdf
+    start, points = ITERATIVE[name]
+    ends = [
+        (start + left, start + left + width) for left in (0.0, 0.1, 0.7, 2.5) for width in (1e-3, 0.2, 3.0)
+    ]
+    low, high = (torch.tensor(end, dtype=torch.float64) for end in zip(*ends, strict=True))
+    columns = [torch.tensor(column, dtype=torch.float64)[:, None] for column in zip(*points, strict=True)]
+    got = log_interval(distribution, low, high, *columns)
+    assert got.shape == (len(points), len(ends))
+    for row, point in enumerate(points):
+        frozen = ALL[name](*point)
+        below, above = frozen.cdf, frozen.sf
+        if name == "HalfStudentT":
+            below, above = (lambda x, f=frozen: 2 * f.cdf(x) - 1), (lambda x, f=frozen: 2 * f.sf(x))
+        masses = np.maximum(
+            below(high.numpy()) - below(low.numpy()), above(low.numpy()) - above(high.numpy())
+        )
+        np.testing.assert_allclose(got[row].exp().numpy(), masses, rtol=1e-7, atol=1e-13)
+
+
+def test_gradients_of_intervals_where_some_are_narrow_and_some_wide() -> None:
+    student = DISTRIBUTIONS["StudentT"]
+    low = torch.tensor([-0.3, -0.01, 2.0], dtype=torch.float64)
+    high = low + torch.tensor([0.02, 9.0, 0.5], dtype=torch.float64)
+    leaves = [p[:, None].requires_grad_(True) for p in tensors(((3.0, 30.0), (0.1, 0.4), (1.0, 0.2)))]
+    assert torch.autograd.gradcheck(lambda *p: log_interval(student, low, high, *p), leaves)
+
+
 def test_incomplete_gamma_in_every_argument() -> None:
     a = torch.tensor([0.05, 0.7, 3.0, 40.0, 900.0], dtype=torch.float64)[:, None]
     x = a * torch.tensor([1e-3, 0.5, 1.0, 1.5, 4.0], dtype=torch.float64)

@@ -7,13 +7,7 @@ from scipy import optimize
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import evaluate
-from synthstats_lightning.scoring.estimators.optimise import (
-    candidate_steps,
-    convex,
-    derivatives,
-    distinct,
-    maximise,
-)
+from synthstats_lightning.scoring.estimators.optimise import candidate_steps, convex, distinct, maximise
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import targets
 
@@ -31,46 +25,6 @@ def double_well(theta):
 
 def rosenbrock(theta):
     return -100.0 * (theta[..., 1] - theta[..., 0] ** 2) ** 2 - (1 - theta[..., 0]) ** 2
-
-
-def test_derivatives_equal_autograd():
-    theta = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = derivatives(lambda x, group: rosenbrock(x), theta.numpy(), np.arange(3))
-    value, gradient, precision = (torch.from_numpy(part) for part in found)
-    for index in range(3):
-        torch.testing.assert_close(value[index], rosenbrock(theta[index]))
-        torch.testing.assert_close(
-            gradient[index], torch.autograd.functional.jacobian(rosenbrock, theta[index]), rtol=1e-6, atol=0
-        )
-        hessian = torch.autograd.functional.hessian(rosenbrock, theta[index])
-        torch.testing.assert_close(precision[index], -hessian, rtol=1e-3, atol=1e-1)
-
-
-@pytest.mark.parametrize("dimension", [1, 4, 8])
-def test_derivatives_by_values_and_by_gradients(dimension):
-    generator = torch.Generator().manual_seed(dimension)
-    root = torch.randn(dimension, dimension, dtype=torch.float64, generator=generator)
-    theta = torch.randn(5, dimension, dtype=torch.float64, generator=generator)
-
-    def density(x):
-        return -((x @ root).square().sum(-1) + 1.0).log() - x.exp().sum(-1)
-
-    found = derivatives(lambda x, group: density(x), theta.numpy(), np.arange(5))
-    for index in range(5):
-        gradient = torch.autograd.functional.jacobian(density, theta[index])
-        hessian = torch.autograd.functional.hessian(density, theta[index])
-        np.testing.assert_allclose(found.gradient[index], gradient, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(found.precision[index], -hessian, rtol=1e-4, atol=1e-4)
-
-
-def test_the_edge_of_a_support_has_one_sided_derivatives():
-    def density(theta):
-        return torch.where(theta.sum(-1) > 1.0, -torch.inf, theta.sum(-1))
-
-    at_the_edge = np.array([[1.0 - 1e-4, 0.0]])
-    found = derivatives(lambda x, group: density(x), at_the_edge, np.arange(1))
-    np.testing.assert_allclose(found.gradient, np.ones((1, 2)), rtol=1e-7)
-    assert np.isfinite(found.value).all()
 
 
 def test_every_candidate_ascends_even_at_negative_curvature():
@@ -155,6 +109,27 @@ def test_a_start_too_steep_for_a_curvature_is_given_up_by_itself():
     # at the mode every coordinate is x with 2 x + exp(4 x) = 0
     x = optimize.brentq(lambda x: 2 * x + np.exp(4 * x), -1, 0)
     torch.testing.assert_close(found.theta[1], torch.full((4,), x, dtype=torch.float64), rtol=0, atol=1e-4)
+
+
+def test_intercept_and_slope_of_a_covariate_in_large_units():
+    """The mode of a Poisson regression on thousands, from where the mean is 1, is that on standard units."""
+    generator = torch.Generator().manual_seed(0)
+    x = 5e4 * torch.rand(200, dtype=torch.float64, generator=generator)
+    y = torch.poisson((2.0 + 7e-5 * x).exp(), generator=generator)
+
+    def density(theta, x=x):
+        mean = theta[..., :1] + theta[..., 1:2] * x + theta[..., 2:] * x**2
+        return (y * mean - mean.exp()).sum(-1) - 0.01 * theta.square().sum(-1)
+
+    found = search(density, torch.zeros(1, 3, dtype=torch.float64), SETTINGS)
+    unit = torch.tensor([1.0, 5e4, 25e8], dtype=torch.float64)
+    scaled = search(lambda theta: density(theta / unit), torch.zeros(1, 3, dtype=torch.float64), SETTINGS)
+    assert found.converged.all()
+    assert scaled.converged.all()
+    hessian = -torch.autograd.functional.hessian(density, found.theta[0])
+    offset = found.theta[0] - scaled.theta[0] / unit
+    assert float(offset @ hessian @ offset) < 0.25**2  # standard deviations
+    torch.testing.assert_close(found.precision[0], hessian, rtol=0.05, atol=0.0)
 
 
 def test_no_finite_start_yields_no_mode():

@@ -252,7 +252,9 @@ def random_expression(twin: Twin, rng: np.random.Generator, leaves: list[Any], d
     return twin.op(name, twin.op("tanh", first), second, random_expression(twin, rng, leaves, depth - 1))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=[pytest.mark.slow] if s >= 4 else []) for s in range(8)]
+)
 def test_random_models(seed: int) -> None:
     """Random priors, random expressions for location and scale, random response distribution."""
     rng = np.random.default_rng(seed)

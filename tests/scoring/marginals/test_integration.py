@@ -153,10 +153,12 @@ def test_information_gain_of_a_row() -> None:
 def test_what_is_left_is_limited_and_what_is_integrated_out_is_not() -> None:
     assert integrate(density_of(_builder(effects(size=150)))).dimension == 1
     b = Builder()
-    effect = b.random("StudentT", "effect", 4.0, 0.0, 1.0, shape=(65,))
-    design = b.constant(RNG.normal(size=(ROWS, 65)).tolist())
+    effect = b.random("StudentT", "effect", 4.0, 0.0, 1.0, shape=(1_001,))
+    design = b.constant(RNG.normal(size=(ROWS, 1_001)).tolist())
     b.random("Normal", "y", b.op("dot", design, effect), 1.0, shape=(ROWS,))
-    with pytest.raises(ProgramFailure, match="65 latent dimensions that cannot be integrated out") as caught:
+    with pytest.raises(
+        ProgramFailure, match="1001 latent dimensions that cannot be integrated out"
+    ) as caught:
         integrate(density_of(b))
     assert caught.value.category is FailureCategory.UNSUPPORTED
 

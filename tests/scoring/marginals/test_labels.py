@@ -270,7 +270,10 @@ def parameter_names(build: Callable[[Any], None], response: np.ndarray, density:
     raise AssertionError("no order of parameters agrees")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name == "two labels" else []) for name in CASES],
+)
 def test_density_is_the_sum_over_all_states(name: str) -> None:
     compare(name)
 

@@ -67,7 +67,13 @@ def test_comparison_can_fail(parity: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["Mixture", "NormalMixture", "Truncated", "HurdleGamma", "VonMises", "Wald"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "Truncated" else [])
+        for name in ("Mixture", "NormalMixture", "Truncated", "HurdleGamma", "VonMises", "Wald")
+    ],
+)
 def test_prior_draws_and_responses_are_possible(parity: Any, name: str) -> None:
     """Draws lie where the density is finite, and each model can replicate its response."""
     reference, _ = parity

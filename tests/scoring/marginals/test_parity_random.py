@@ -108,7 +108,7 @@ class RandomModel:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "seed", [pytest.param(s, marks=[pytest.mark.slow] if s >= 10 else []) for s in range(80)]
+    "seed", [pytest.param(s, marks=[pytest.mark.slow] if s >= 5 else []) for s in range(80)]
 )
 def test_random_models(seed: int) -> None:
     cases = benchmark_module("scoring_parts.parity_cases")

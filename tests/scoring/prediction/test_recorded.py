@@ -11,11 +11,11 @@ import torch
 from scipy import stats
 
 from synthstats_lightning.programs import DataSchema, canonicalise, parse_graph
-from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.prediction.forecast import forecast
-from synthstats_lightning.scoring.prediction.recorded import is_fine, recorded_density
+from synthstats_lightning.scoring.prediction.recorded import is_fine, recorded_density, use_recorded
 from synthstats_lightning.scoring.settings import EngineSettings
 
 ROWS, STEP = 12, 0.01
@@ -81,6 +81,20 @@ def test_a_scale_near_the_spacing_is_scored_by_intervals():
     assert near.evidence == pytest.approx(ROWS * math.log((2 * stats.norm.cdf(2) - 1) / STEP), abs=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 0.4, 6.0])
+def test_whole_numbers_under_a_continuous_distribution_are_scored_by_their_probabilities(scale):
+    """Few or many of them, near or far from the scale: as a discrete distribution would be."""
+    counts = np.array([3, 0, 1, 4, 2, 2, 0, 1, 9, 5, 3, 2]) * (1 if scale < 5 else 7)
+    mean = counts + 0.2
+    with np.errstate(divide="ignore"):
+        chances = stats.norm.cdf((counts + 0.5 - mean) / scale) - stats.norm.cdf(
+            (counts - 0.5 - mean) / scale
+        )
+    found = score_graph(model(scale, mean=mean.tolist()), X, counts, settings=ANYTHING)
+    assert found.evidence == pytest.approx(np.log(chances).sum(), abs=0.05)
+    assert found.evidence <= 0.0
+
+
 def test_intervals_without_a_known_probability():
     """A skewed normal has a density only: it stands in where it is smooth, else there is no score."""
     assert score(model(0.3, "SkewNormal", 1.0)) == score(model(0.3, "SkewNormal", 1.0), None)
@@ -106,3 +120,25 @@ def test_coarse_values_are_scored_by_intervals_at_once():
 def test_predictions_of_a_response_without_known_intervals():
     found = forecast(model(0.3, "SkewNormal", 1.0), X, Y, 8, rounding=STEP, draws=20)
     assert np.isfinite(found.log_density).all()
+
+
+@pytest.mark.parametrize(
+    ("category", "tries"),
+    [(FailureCategory.SCORER_LIMIT, 1), (FailureCategory.UNSUPPORTED, 2), (FailureCategory.UNBOUNDED, 2)],
+)
+def test_what_is_too_dear_by_the_density_is_not_tried_by_intervals(category, tries):
+    seen = []
+
+    def use(density, check):
+        seen.append((density.compiled.response_term.distribution.name, check is None))
+        if len(seen) == 1:
+            raise ProgramFailure(category, "no score")
+        return "scored"
+
+    graph = model(0.3)
+    if tries == 1:
+        with pytest.raises(ProgramFailure, match="no score"):
+            use_recorded(graph, X, Y, STEP, use)
+    else:
+        assert use_recorded(graph, X, Y, STEP, use) == "scored"
+    assert seen == [("Normal", False), ("Normal rounded to 0.01", True)][:tries]

@@ -88,6 +88,7 @@ def test_who_waits_for_a_client_that_closes_gets_a_failure(client: ScoringClient
     assert client.pid is None
 
 
+@pytest.mark.slow
 def test_a_process_that_stops_answering_is_ended(
     client: ScoringClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

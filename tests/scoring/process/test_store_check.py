@@ -70,6 +70,7 @@ def open_store(path: str) -> tuple[int, int]:
     return count, len(caught)
 
 
+@pytest.mark.slow
 def test_processes_that_find_it_corrupt_at_once(tmp_path):
     path = filled(tmp_path / "scores.sqlite")
     corrupt(path, "short")

@@ -84,7 +84,7 @@ def find_block(graph: ModelGraph, constant: Sequence[bool]) -> tuple[int, ...]:
     block = frozenset(locations) - {graph.response}
     while block:
         uses = propagate(graph, constant, block)
-        leaving = _at_fault(graph, uses, {i: locations[i] for i in (*block, graph.response)})
+        leaving = at_fault(graph, uses, {i: locations[i] for i in (*block, graph.response)})
         if not leaving:
             mean = uses[graph.nodes[graph.response].inputs[0]]
             return tuple(sorted(block)) if mean.sources else ()
@@ -162,10 +162,22 @@ def _elements(graph: ModelGraph, sources: Sources) -> int:
     return sum(math.prod(graph.nodes[i].attributes["shape"]) for i in sources)
 
 
-def _at_fault(graph: ModelGraph, uses: Sequence[Use], normal: Mapping[int, tuple[int, ...]]) -> Sources:
-    """The parameters that must leave the block because of the first violation; none if there is none."""
+def at_fault(
+    graph: ModelGraph,
+    uses: Sequence[Use],
+    normal: Mapping[int, tuple[int, ...]],
+    free: int | None = None,
+) -> Sources:
+    """The parameters that must leave a block because of the first violation; none if there is none.
+
+    Args:
+        graph: A validated model graph.
+        uses: How every node depends on the block.
+        normal: Nodes that may depend on it, to the places of the parameters that may, affinely.
+        free: A node that may depend on it in any way.
+    """
     for index, node in enumerate(graph.nodes):
-        if node.op != "random":
+        if node.op != "random" or index == free:
             continue
         moving = normal.get(index, ())
         for place, i in enumerate(node.inputs):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -86,23 +86,38 @@ class AffineMaps:
         """How many columns an element of a node may depend on."""
         return len(self._shown[node].colours)
 
-    def evaluate(self, values: Values) -> dict[int, Affine]:
+    def is_constant(self, node: int) -> bool:
+        """Whether a node's map depends on no other parameter."""
+        return node in self._fixed
+
+    def evaluate(self, values: Values, known: Collection[int] = ()) -> dict[int, Affine]:
         """The maps at other parameters.
 
         Args:
             values: Values of an evaluation, with `slots` filled.
+            known: Nodes whose maps are not wanted.
         """
         points = self._run_mixed(values, self._fixed, len(self._probes))
         found = {}
         for node in self._nodes:
-            value = self._flat(points[node], node, len(self._probes))
-            shown = self._shown[node]
-            origin = value[:, 0]
-            steep = (value[:, 1 + shown.colours] - origin[:, None]) / PROBE
-            size = self._probes.shape[1]
-            coefficients = torch.where(shown.columns == size, 0.0, steep.transpose(1, 2))
-            found[node] = Affine(shown.columns, coefficients, origin)
+            if node in known:
+                continue
+            found[node] = self._affine(node, points[node])
         return found
+
+    def evaluate_constant(self, node: int) -> Affine:
+        """A map that `is_constant`."""
+        return self._affine(node, self._fixed[node])
+
+    def _affine(self, node: int, points: Tensor) -> Affine:
+        """The map of a node from its values at the probes."""
+        value = self._flat(points, node, len(self._probes))
+        shown = self._shown[node]
+        origin = value[:, 0]
+        steep = (value[:, 1 + shown.colours] - origin[:, None]) / PROBE
+        size = self._probes.shape[1]
+        coefficients = torch.where(shown.columns == size, 0.0, steep.transpose(1, 2))
+        return Affine(shown.columns, coefficients, origin)
 
     def direct(self, values: Values, x: Float[Tensor, " size"]) -> dict[int, Tensor]:
         """The nodes' values at one value of the block, by evaluating the graph there.
@@ -113,6 +128,16 @@ class AffineMaps:
         """
         points = self._run_mixed(values, self._run_fixed(x[None]), 1)
         return {node: self._flat(points[node], node, 1)[:, 0] for node in self._nodes}
+
+    def _is_matrix_of_probes(self, slot: int, inputs: Sequence[int], fixed: Mapping[int, Tensor]) -> bool:
+        """Whether a step multiplies a matrix of the other parameters by a vector of the block alone."""
+        nodes, shapes = self._compiled.graph.nodes, self._compiled.shapes
+        if slot >= len(nodes) or nodes[slot].op != "dot" or len(inputs) != 2:
+            return False
+        matrix, vector = inputs
+        return (
+            matrix in self.slots and vector in fixed and len(shapes[matrix]) == 2 and len(shapes[vector]) == 1
+        )
 
     def _flat(self, value: Tensor, node: int, points: int) -> Tensor:
         """A node's value as `[particles or 1, points, elements]`."""
@@ -136,13 +161,22 @@ class AffineMaps:
         given = {slot: values[slot] for slot in self.slots}
         particles = max(value.shape[0] for value in given.values() if value is not None)
         tiled: dict[int, Tensor] = {}
-        for slot, value in given.items():
-            if value is None:
-                raise RuntimeError("a node was read before it was computed")
-            tiled[slot] = value.expand(particles, *value.shape[1:]).repeat_interleave(points, 0)
         for slot, function, inputs in self._mixed_steps:
+            if self._is_matrix_of_probes(slot, inputs, fixed):
+                # one product for all points instead of a copy of the matrix for each
+                matrix = cast(Tensor, given[inputs[0]]).reshape(-1, *self._compiled.shapes[inputs[0]])
+                product = fixed[inputs[1]].reshape(points, -1) @ matrix.mT
+                product = product.expand(particles, -1, -1).flatten(0, 1)
+                tiled[slot] = product.reshape(len(product), *pad(product.shape[1:], self._compiled.rank))
+                found[slot] = tiled[slot]
+                continue
             for i in inputs:
-                if i not in tiled:
+                if i in given and i not in tiled:
+                    value = given[i]
+                    if value is None:
+                        raise RuntimeError("a node was read before it was computed")
+                    tiled[i] = value.expand(particles, *value.shape[1:]).repeat_interleave(points, 0)
+                elif i not in tiled:
                     tiled[i] = fixed[i].repeat(particles, *(1,) * (fixed[i].ndim - 1))
             tiled[slot] = function(*[tiled[i] for i in inputs])
             found[slot] = tiled[slot]

@@ -82,6 +82,17 @@ def response_rows(
     return Rows(Affine(columns, -coefficients, value - origin), safe, nothing, allowed)
 
 
+def constant_rows(affine: Affine, scale: Float[Tensor, "#particles 1"]) -> Rows:
+    """Residuals of one scale that are known up to it.
+
+    Args:
+        affine: The residuals before division.
+        scale: Their standard deviation.
+    """
+    safe, allowed = _positive(scale)
+    return Rows(affine, safe, torch.zeros(1, dtype=torch.float64), allowed)
+
+
 def deviation(start: int, mean: Affine) -> Affine:
     """Elements of a parameter minus their means.
 

@@ -47,7 +47,7 @@ def solve(prior: Sequence[Rows], response: Rows, size: int) -> Solution:
         size: Elements of the block.
     """
     every = [*prior, response]
-    precision, gradient = _normal_equations(every, size)
+    precision, gradient = normal_equations(every, size)
     allowed = torch.stack([rows.allowed.expand(len(precision)) for rows in every]).all(0)
     identity = torch.eye(size, dtype=precision.dtype)
     # no element of such a matrix is larger than its diagonal
@@ -90,13 +90,13 @@ def influence(found: Solution, rows: Rows) -> Influence:
     """
     columns, coefficients, _ = rows.affine
     particles, size = found.mean.shape
-    if _is_sparse(rows, size):
+    if is_sparse(rows, size):
         covariance = torch.nn.functional.pad(torch.cholesky_inverse(found.lower), (0, 1, 0, 1))
         pairs = columns[:, :, None] * (size + 1) + columns[:, None, :]
         picked = covariance.reshape(particles, -1)[:, pairs.reshape(-1)].reshape(particles, *pairs.shape)
         variance = ((picked @ coefficients[..., None]).squeeze(-1) * coefficients).sum(-1)
     else:
-        design = _dense(rows, size).mT
+        design = dense(rows, size).mT
         whitened = torch.linalg.solve_triangular(found.lower, design.expand(particles, -1, -1), upper=False)
         variance = whitened.square().sum(1)
     return Influence(rows.residuals(found.mean), variance / rows.scale.square())
@@ -133,7 +133,13 @@ def cost(rows: int, entries: int, size: int) -> float:
     return size**3 / 3 + rows * products
 
 
-def _is_sparse(rows: Rows, size: int) -> bool:
+def is_sparse(rows: Rows, size: int) -> bool:
+    """Whether rows have few enough entries to be multiplied entry by entry.
+
+    Args:
+        rows: Residuals that are affine in a block.
+        size: Elements of the block.
+    """
     return _few(rows.affine.columns.shape[1], size)
 
 
@@ -141,17 +147,27 @@ def _few(entries: int, size: int) -> bool:
     return SPARSE * entries**2 < size**2
 
 
-def _dense(rows: Rows, size: int) -> Float[Tensor, "#particles rows size"]:
-    """Coefficients as matrices."""
+def dense(rows: Rows, size: int) -> Float[Tensor, "#particles rows size"]:
+    """Coefficients as matrices.
+
+    Args:
+        rows: Residuals that are affine in a block.
+        size: Elements of the block.
+    """
     columns, coefficients, _ = rows.affine
     matrix = coefficients.new_zeros(*coefficients.shape[:2], size + 1)
     return matrix.scatter_add(2, columns.expand_as(coefficients), coefficients)[:, :, :size]
 
 
-def _normal_equations(
+def normal_equations(
     every: Sequence[Rows], size: int
 ) -> tuple[Float[Tensor, "#particles size size"], Float[Tensor, "#particles size"]]:
-    """`J'J` and `J'r0` of all rows."""
+    """`J'J` and `J'r0` of all rows.
+
+    Args:
+        every: Rows, part by part.
+        size: Elements of the block.
+    """
     precision = torch.zeros(1, size, size, dtype=torch.float64)
     gradient = torch.zeros(1, size, dtype=torch.float64)
     for rows in every:
@@ -159,7 +175,7 @@ def _normal_equations(
             continue
         one_scale = rows.scale.shape[1] == 1
         weight = rows.scale.square().reciprocal()
-        gram, slope = (_sparse_products if _is_sparse(rows, size) else _dense_products)(
+        gram, slope = (_sparse_products if is_sparse(rows, size) else _dense_products)(
             rows, None if one_scale else weight, size
         )
         precision = precision + (gram * weight[:, :, None] if one_scale else gram)
@@ -168,7 +184,7 @@ def _normal_equations(
 
 
 def _dense_products(rows: Rows, weight: Tensor | None, size: int) -> tuple[Tensor, Tensor]:
-    design, origin = _dense(rows, size), rows.affine.origin
+    design, origin = dense(rows, size), rows.affine.origin
     if weight is None:
         return design.mT @ design, (design.mT @ origin[:, :, None]).squeeze(-1)
     weighted = design.mT * weight[:, None, :]

@@ -93,13 +93,24 @@ def test_marginal_densities_are_integrals_of_the_whole_model(build: Callable[[],
     )
 
 
+@pytest.mark.parametrize("build", [models.ridge, models.wide_ridge, models.one_way])
+def test_sufficient_statistics_of_many_rows_are_as_good_as_the_rows(
+    build: Callable[[], Density], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More rows than the block has elements, fewer, and rows that read one element each."""
+    monkeypatch.setattr(blocks, "MANY_ROWS", 1)
+    assert integrated(build()).is_sufficient
+    test_marginal_densities_are_integrals_of_the_whole_model(build)
+
+
 @pytest.mark.parametrize("design", [models.DESIGN, models.WIDE])
 def test_ridge_against_its_dense_normal_density(design: np.ndarray) -> None:
     """Fewer columns than rows, and more."""
     target = integrated(models.ridge(design))
     theta = torch.tensor([[0.1, -0.4], [-1.0, 0.6]], dtype=torch.float64)
     marginals = target.marginals(theta)
-    scales = {name: value.numpy() for name, value in target.density.constrain(target._whole(theta)).items()}
+    whole = target._block.whole(theta)
+    scales = {name: value.numpy() for name, value in target.density.constrain(whole).items()}
     for i in range(2):
         covariance = scales["tau"][i] ** 2 * design @ design.T + scales["s"][i] ** 2 * np.eye(models.ROWS)
         exact = stats.multivariate_normal(np.zeros(models.ROWS), covariance).logpdf(models.Y)
@@ -205,12 +216,12 @@ def test_funnels_outside_of_the_block_are_standardised() -> None:
     near = target.standardised().standardised(torch.full((6,), 0.3, dtype=torch.float64), some)
     assert all(parameter.anchor is not None for parameter in near.funnels)
     theta = 0.5 * torch.randn(4, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    whole = near.density.transferred(near._whole(theta), target.density)[:, target._outer]
+    whole = near.density.transferred(near._block.whole(theta), target.density)[:, target._outer]
     torch.testing.assert_close(near.log_likelihood(theta), target.log_likelihood(whole))
     jacobian = near.log_prior(theta) - target.log_prior(whole)
     for i in range(4):
         matrix = torch.autograd.functional.jacobian(
-            lambda x: near.density.transferred(near._whole(x[None]), target.density)[0, target._outer],
+            lambda x: near.density.transferred(near._block.whole(x[None]), target.density)[0, target._outer],
             theta[i],
         )
         assert float(jacobian[i]) == pytest.approx(float(torch.linalg.slogdet(matrix).logabsdet), abs=1e-10)

@@ -1,0 +1,110 @@
+"""Whether a Laplace proposal is good enough where the posterior of the other parameters is."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.marginals.laplace.leave_out import Movers, log_mean, movers_of
+from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
+
+MANY = 256
+"""Draws of the block at each of the posterior's draws."""
+LEAST_SHARE = 0.02
+"""Smallest accepted effective share of them, and of how many of the posterior's draws it may be smaller."""
+MOST_POOR = 0.1
+LARGEST_CORRECTION = 1.5
+"""Nats by which the mean weight may correct the approximation."""
+LARGEST_ERROR = 0.1
+"""Standard error, in nats, of an evidence over no other parameter, and of its leave-one-out over rows."""
+LARGEST_DIFFERENCE = 0.05
+"""Nats by which elpd may change when rows that hardly move are followed in full."""
+FOLLOWED = 6
+"""Draws from the posterior at which that is tried."""
+BATCHES = 8
+"""Independent repetitions from which the error over no other parameter is taken."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A model without its block, by weighted draws of it: what `LaplaceIntegrated` is."""
+
+    dimension: int
+    num_observations: int
+    likelihood: Likelihood
+    movers: Movers
+
+    def leave_one_out_draws(self, particles: int) -> int:
+        """Draws of the block for each of some particles."""
+        ...
+
+    def log_weights(
+        self, theta: Float[Tensor, "particles outer"], draws: int, stream: int = 0
+    ) -> Float[Tensor, "particles draws"]:
+        """Log weights of draws of the block given all rows."""
+        ...
+
+    def marginals_by(
+        self,
+        theta: Float[Tensor, "particles outer"],
+        given: Bool[Tensor, " rows"],
+        draws: int,
+        movers: Movers,
+        stream: int = 0,
+    ) -> Marginals:
+        """Log density of some rows, and of these with one row less or more."""
+        ...
+
+
+def check(target: Weighted, theta: Float[Tensor, "particles outer"]) -> float | None:
+    """What scores may be off by that their own standard errors do not see, in nats; `None` if it is too much.
+
+    Args:
+        target: A model without its block.
+        theta: Draws from the posterior of the parameters that are left.
+    """
+    with torch.no_grad():
+        weight = target.log_weights(theta, 2_048 if target.dimension == 0 else MANY, stream=1)
+        effective = (2.0 * weight.logsumexp(1) - (2.0 * weight).logsumexp(1)).exp() / weight.shape[1]
+        poor = float((~(effective > LEAST_SHARE)).to(torch.float64).mean())
+        correction = log_mean(weight, 1)
+        if poor > MOST_POOR or not float(correction.median().abs()) < LARGEST_CORRECTION:
+            return None
+        error = _error_alone(target, theta) if target.dimension == 0 else 0.0
+        error += _error_of_far(target, theta)
+    return error if error < LARGEST_ERROR else None
+
+
+def _error_alone(target: Weighted, theta: Tensor) -> float:
+    """Standard error of evidence or elpd, the larger, where there is one point only."""
+    everything = torch.ones(target.num_observations, dtype=torch.bool)
+    draws = target.leave_one_out_draws(1)
+    found = [
+        target.marginals_by(theta, everything, max(draws // BATCHES // 2 * 2, 2), target.movers, stream)
+        for stream in range(1, BATCHES + 1)
+    ]
+    elpd = torch.stack([(each.given[:, None] - each.changed).sum() for each in found])
+    weight = target.log_weights(theta, 2_048, stream=1)[0]
+    relative = (weight - log_mean(weight, 0)).exp()
+    pairs = relative.reshape(-1, 2).mean(1)
+    evidence_error = float(pairs.std()) / math.sqrt(len(pairs))
+    return max(float(elpd.std()) / math.sqrt(BATCHES), evidence_error)
+
+
+def _error_of_far(target: Weighted, theta: Tensor) -> float:
+    """Change of elpd where elements that hardly move with a row are followed in full."""
+    if target.movers.every:
+        return 0.0
+    everything = torch.ones(target.num_observations, dtype=torch.bool)
+    elements = target.likelihood.elements
+    whole = movers_of(torch.ones(elements, elements, dtype=torch.bool), target.likelihood.groups)
+    some = theta[:FOLLOWED]
+    found = [
+        target.marginals_by(some, everything, 4, movers).changed.sum(1) for movers in (target.movers, whole)
+    ]
+    return float((found[0] - found[1]).mean().abs())

@@ -1,0 +1,61 @@
+"""From a model to one without its block of normal parameters, where there is one worth it."""
+
+from __future__ import annotations
+
+import torch
+
+from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard
+from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
+from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
+
+EASY = 15
+"""Dimensions up to which estimators take a whole model well unless other parameters scale the block."""
+FEWEST = 5
+"""Dimensions of a block below which it is not worth it."""
+MOST_LEFT = 12
+"""Most dimensions that may be left."""
+MAX_BLOCK = 300
+"""Most dimensions of a block."""
+MAX_ROWS = 2_000
+"""Most rows of a response: leave-one-out follows each row through those that it moves."""
+MAX_COST = 3e7
+"""Most multiplications for one particle: a score takes some thousand particles, each several steps."""
+TOLERANCE = 1e-8
+"""Largest relative difference between the affine maps and the graph."""
+SCOUTS = 64
+"""Prior draws of the other parameters among which the first is chosen from which searches start."""
+
+
+def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
+    """A model without the normal parameters that reach its response through one affine predictor.
+
+    Args:
+        density: The model with its data.
+
+    Returns:
+        `None` where there is no such block, where it is not worth it or costs too much, and where the numeric
+        check of its being affine fails.
+    """
+    compiled = density.compiled
+    predictor = find_predictor(compiled)
+    if predictor is None or density.num_observations > MAX_ROWS:
+        return None
+    size = sum(p.size for p in density.parameters if p.node in predictor.block)
+    if not FEWEST <= size <= MAX_BLOCK or density.dimension - size > MOST_LEFT:
+        return None
+    constant = [value is not None for value in compiled.constants]
+    if density.dimension <= EASY and not is_hard(compiled.graph, constant, predictor.block):
+        return None
+    target = LaplaceIntegrated(density, predictor)
+    entries = target.block.entries(predictor.node)
+    elements = target.likelihood.elements
+    if size**3 / 3 + elements * min(16 * entries**2, size**2) > MAX_COST:
+        return None
+    if not target.block.check() <= TOLERANCE:
+        return None
+    with torch.inference_mode(False), torch.no_grad():
+        scouts = target.sample_prior(SCOUTS if target.dimension else 1, torch.Generator().manual_seed(0))
+        every = torch.ones(target.num_observations, dtype=torch.bool)
+        total = target.smooth.log_likelihood_given(scouts, every)
+        return target.started_at(scouts[total.argmax()][None])

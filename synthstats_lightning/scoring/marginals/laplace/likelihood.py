@@ -1,0 +1,164 @@
+"""The likelihood as a function of a block's predictor, other parameters given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.marginals.compilation import Compiled, needed_steps
+from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, row_groups, summed
+from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
+
+
+class Outer(NamedTuple):
+    """What the likelihood reads of the other parameters.
+
+    Attributes:
+        particles: Number of particles.
+        values: Slot to its value in the padded layout, a particle an entry of the first axis.
+    """
+
+    particles: int
+    values: dict[int, Tensor]
+
+    def select(self, index: Int[Tensor, " chosen"] | Bool[Tensor, " particles"]) -> Outer:
+        """Some of the particles."""
+        values = {slot: value[index] for slot, value in self.values.items()}
+        return Outer(int(index.sum()) if index.dtype is torch.bool else len(index), values)
+
+
+class Sites(NamedTuple):
+    """The log-likelihood of what reads each element of the predictor, and its derivatives there.
+
+    Attributes:
+        value: The log-likelihood itself `[particles, elements]`.
+        slope: First derivative `[particles, elements]`.
+        curvature: Minus the second, no less than 0 `[particles, elements]`.
+    """
+
+    value: Float[Tensor, "particles elements"]
+    slope: Float[Tensor, "particles elements"]
+    curvature: Float[Tensor, "particles elements"]
+
+
+class Likelihood:
+    """Log-likelihood of rows at values of the predictor.
+
+    Args:
+        compiled: The whole model.
+        predictor: The node and what reads it.
+
+    Attributes:
+        slots: What must be evaluated before.
+        groups: Rows by the element that they read.
+        elements: Elements of the predictor.
+    """
+
+    def __init__(self, compiled: Compiled, predictor: Predictor) -> None:
+        self._compiled = compiled
+        self._node = predictor.node
+        self._shape = compiled.shapes[predictor.node]
+        moved, steps = {predictor.node}, []
+        for step in needed_steps(compiled.steps, compiled.response_term.slots):
+            if step.slot != predictor.node and not moved.isdisjoint(step.inputs):
+                moved.add(step.slot)
+                steps.append(step)
+        self._steps = needed_steps(steps, compiled.response_term.slots)
+        read = {i for step in self._steps for i in step.inputs} | set(compiled.response_term.slots)
+        constants = compiled.constants
+        self.slots: tuple[int, ...] = tuple(
+            sorted(i for i in read - moved if i >= len(constants) or constants[i] is None)
+        )
+        self.elements: int = int(torch.tensor(self._shape).prod()) if self._shape else 1
+        self.groups: RowGroups = row_groups(predictor.element, self.elements)
+
+    def outer(self, values: Sequence[Tensor | None], particles: int) -> Outer:
+        """What is read of an evaluation of the other parameters.
+
+        Args:
+            values: Values of an evaluation, with `slots` filled.
+            particles: Number of particles.
+        """
+        found = {slot: cast(Tensor, values[slot]) for slot in self.slots}
+        return Outer(
+            particles, {slot: value.expand(particles, *value.shape[1:]) for slot, value in found.items()}
+        )
+
+    def rows(
+        self, outer: Outer, predictor: Float[Tensor, "particles points elements"]
+    ) -> Float[Tensor, "particles points rows"]:
+        """Log-likelihood of each row at some points.
+
+        Args:
+            outer: What is read of the other parameters.
+            predictor: Values of the node's elements.
+        """
+        compiled, (particles, points, _) = self._compiled, predictor.shape
+        values: list[Tensor | None] = [None] * compiled.num_slots
+        for slot, value in outer.values.items():
+            repeated = value[:, None].expand(-1, points, *value.shape[1:])
+            values[slot] = repeated.flatten(0, 1) if points > 1 else value
+        flat = predictor.reshape(particles * points, *pad(self._shape, compiled.rank))
+        values[self._node] = flat
+        for slot, function, inputs in self._steps:
+            values[slot] = function(*[values[i] for i in inputs])
+        found = compiled.response_term.log_prob(values)
+        shape = (particles * points, compiled.num_observations)
+        if found.shape != shape:
+            found = found.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
+        found = found.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+        return found.reshape(particles, points, -1)
+
+    def summed(
+        self, rows: Float[Tensor, "... rows"], given: Bool[Tensor, " rows"]
+    ) -> Float[Tensor, "... elements"]:
+        """Log-likelihood of what reads each element.
+
+        Args:
+            rows: That of each row.
+            given: Which rows count.
+        """
+        return summed(rows if bool(given.all()) else torch.where(given, rows, 0.0), self.groups)
+
+    def alone(self, rows: Float[Tensor, "... rows"], given: Bool[Tensor, " rows"]) -> Float[Tensor, ...]:
+        """Log-likelihood of the rows that read no element.
+
+        Args:
+            rows: That of each row.
+            given: Which rows count.
+        """
+        return torch.where(self.groups.alone & given, rows, 0.0).sum(-1)
+
+    def sites(
+        self, outer: Outer, predictor: Float[Tensor, "particles elements"], given: Bool[Tensor, " rows"]
+    ) -> Sites:
+        """Value and derivatives at one point of each particle.
+
+        Args:
+            outer: What is read of the other parameters.
+            predictor: Values of the node's elements.
+            given: Which rows count.
+        """
+        leaf = predictor.detach().requires_grad_(True)
+        with torch.enable_grad():
+            value = self.summed(self.rows(outer, leaf[:, None]), given)[:, 0]
+            (slope,) = torch.autograd.grad(_finite(value).sum(), leaf, create_graph=True)
+            if slope.requires_grad:
+                (second,) = torch.autograd.grad(_finite(slope).sum(), leaf)
+            else:
+                second = torch.zeros_like(leaf)
+        curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
+        return Sites(value.detach(), _finite(slope.detach()), curvature)
+
+
+LEAST_CURVATURE = 1e-10
+"""Where the log-likelihood is less concave than this, or convex, a proposal takes it for this."""
+
+
+def _finite(values: Tensor) -> Tensor:
+    return torch.where(values.isfinite(), values, 0.0)

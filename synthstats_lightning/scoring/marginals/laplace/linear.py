@@ -1,0 +1,114 @@
+"""Affine maps of a block as matrices, sparse or dense, for many particles at once."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+from synthstats_lightning.scoring.marginals.gaussian.solution import dense, is_sparse, normal_equations
+
+
+class Design:
+    """The matrix of an affine map with its origin.
+
+    Args:
+        affine: The map that the matrix belongs to.
+        size: Dimensions of the block.
+
+    Attributes:
+        affine: The map that the matrix belongs to.
+        size: Dimensions of the block.
+    """
+
+    def __init__(self, affine: Affine, size: int) -> None:
+        self.affine = affine
+        self.size = size
+        one = torch.ones(1, 1, dtype=torch.float64)
+        self._rows = Rows(affine, one, torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.bool))
+        self._matrix = None if is_sparse(self._rows, size) else dense(self._rows, size)
+
+    def select(self, index: Tensor) -> Design:
+        """That of some of the particles."""
+        columns, coefficients, origin = self.affine
+        return Design(Affine(columns, picked(coefficients, index), picked(origin, index)), self.size)
+
+    def at(self, x: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points elements"]:
+        """Values of the map.
+
+        Args:
+            x: Values of the block.
+        """
+        columns, coefficients, origin = self.affine
+        if self._matrix is not None:
+            return x @ self._matrix.mT + origin[:, None]
+        padded = torch.nn.functional.pad(x, (0, 1))
+        found = origin[:, None].expand(len(x), x.shape[1], -1)
+        for entry in range(columns.shape[1]):
+            found = found + padded[:, :, columns[:, entry]] * coefficients[:, None, :, entry]
+        return found
+
+    def gram(self, weight: Float[Tensor, "particles elements"]) -> Float[Tensor, "particles size size"]:
+        """The weighted sum of outer products of rows.
+
+        Args:
+            weight: Positive, one for each row.
+        """
+        if self._matrix is not None:
+            return (self._matrix.mT * weight[:, None, :]) @ self._matrix
+        return normal_equations([self._rows._replace(scale=weight.rsqrt())], self.size)[0]
+
+    def back(
+        self, value: Float[Tensor, "particles points elements"]
+    ) -> Float[Tensor, "particles points size"]:
+        """The transposed matrix times vectors.
+
+        Args:
+            value: The vectors that are multiplied.
+        """
+        if self._matrix is not None:
+            return value @ self._matrix
+        columns, coefficients, _ = self.affine
+        products = (value[..., None] * coefficients[:, None]).flatten(2)
+        zeros = products.new_zeros(*products.shape[:2], self.size + 1)
+        return zeros.index_add(2, columns.reshape(-1), products)[:, :, : self.size]
+
+    def covariances(
+        self,
+        covariance: Float[Tensor, "particles size size"],
+        first: Int[Tensor, " pairs"],
+        second: Int[Tensor, " pairs"],
+    ) -> Float[Tensor, "particles pairs"]:
+        """Covariances of pairs of elements.
+
+        Args:
+            covariance: That of the block.
+            first: One element of each pair.
+            second: The other element of each pair.
+        """
+        if self._matrix is not None:
+            whole = self._matrix @ covariance @ self._matrix.mT
+            return whole.flatten(1)[:, first * whole.shape[-1] + second]
+        columns, coefficients, _ = self.affine
+        padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
+        half = padded.new_zeros(1, 1, 1)
+        for entry in range(columns.shape[1]):
+            half = half + padded[:, columns[:, entry]] * coefficients[:, :, entry, None]
+        half = half.expand(len(padded), len(columns), -1).flatten(1)
+        found = padded.new_zeros(1, 1)
+        for entry in range(columns.shape[1]):
+            place = first * (self.size + 1) + columns[second, entry]
+            found = found + half.index_select(1, place) * coefficients[:, second, entry]
+        return found
+
+
+def picked(value: Tensor, index: Tensor) -> Tensor:
+    """Some particles of what may be the same for all.
+
+    Args:
+        value: One entry, or one for each particle.
+        index: Which particles are picked.
+    """
+    return value if len(value) == 1 else value[index]

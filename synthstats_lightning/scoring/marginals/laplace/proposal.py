@@ -1,0 +1,245 @@
+"""The normal distribution that a block is proposed from, given the other parameters and some rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+from synthstats_lightning.scoring.marginals.gaussian.solution import normal_equations
+from synthstats_lightning.scoring.marginals.laplace.likelihood import Sites
+from synthstats_lightning.scoring.marginals.laplace.linear import Design, picked
+from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
+
+MOST_STEPS = 40
+"""Newton steps after which a search stops: any point is one that a proposal may be built around."""
+TOLERANCE = 1e-7
+"""Predicted gain, in nats, below which a search has arrived; the error is of a higher order."""
+NEAR = 1e-3
+"""The same where draws correct whatever the proposal lacks."""
+HALVINGS = 10
+"""Most times that a step is halved for going too far."""
+LOST = 1.0
+"""Predicted gain, in nats, above which a search that stopped has led nowhere."""
+FEW = 0.7
+"""Share of particles still on their way below which the others are left out of the next step."""
+
+SitesAt = Callable[[Tensor, Float[Tensor, "particles elements"]], Sites]
+"""Which particles, and their predictors, to the likelihood there."""
+
+
+class Prior(NamedTuple):
+    """A block's own log density as a parabola.
+
+    Attributes:
+        rows: Its whitened residuals.
+        precision: Minus its second derivative `[particles or 1, size, size]`.
+        slope: Minus the first one at the origin `[particles or 1, size]`.
+        constant: What does not depend on the block `[particles or 1]`.
+        allowed: Where its parameters are `[particles]`.
+    """
+
+    rows: Sequence[Rows]
+    precision: Float[Tensor, "#particles size size"]
+    slope: Float[Tensor, "#particles size"]
+    constant: Float[Tensor, " #particles"]
+    allowed: Bool[Tensor, " particles"]
+
+    def log_density(self, x: Float[Tensor, "particles size"]) -> Float[Tensor, " particles"]:
+        """At one value of the block for each particle, by its residuals."""
+        distance = sum((each.residuals(x).square().sum(-1) for each in self.rows), x.new_zeros(1))
+        return self.constant - 0.5 * distance
+
+    def select(self, index: Tensor) -> Prior:
+        """That of some of the particles."""
+        rows = []
+        for each in self.rows:
+            columns, coefficients, origin = each.affine
+            affine = Affine(columns, picked(coefficients, index), picked(origin, index))
+            rows.append(each._replace(affine=affine, scale=picked(each.scale, index)))
+        return Prior(
+            rows,
+            picked(self.precision, index),
+            picked(self.slope, index),
+            picked(self.constant, index),
+            self.allowed[index],
+        )
+
+
+def prior_of(rows: Sequence[Rows], size: int, particles: int) -> Prior:
+    """A block's own density out of its residuals; harmless numbers where its parameters are not allowed.
+
+    Args:
+        rows: Whitened residuals of the block.
+        size: Dimensions of the block.
+        particles: Number of particles.
+    """
+    precision, slope = normal_equations(rows, size)
+    volume = sum((each.log_volume - each.log_scales().sum(-1) for each in rows), precision.new_zeros(1))
+    number = sum(each.number for each in rows)
+    allowed = torch.stack([each.allowed.expand(particles) for each in rows]).all(0)
+    usable = (precision.diagonal(dim1=-2, dim2=-1) + slope).isfinite().all(-1) & volume.isfinite()
+    allowed = allowed & usable
+    if not bool(allowed.all()):
+        inside = allowed if max(len(precision), len(slope)) > 1 else allowed.any()[None]
+        identity = torch.eye(size, dtype=precision.dtype)
+        precision = torch.where(inside[:, None, None], precision, identity)
+        slope = torch.where(inside[:, None], slope, 0.0)
+        volume = torch.where(allowed, volume, 0.0)
+    return Prior(rows, precision, slope, volume - number * HALF_LOG_TWO_PI, allowed)
+
+
+class Proposal(NamedTuple):
+    """The product of a block's prior and of parabolas in place of the likelihood, which is a normal density.
+
+    Attributes:
+        mean: Its mean `[particles, size]`.
+        lower: Cholesky factor of its precision `[particles, size, size]`.
+        log_mass: Log of the integral of the product `[particles]`; -inf where there is none.
+        centre: Predictor at which the parabolas touch the likelihood `[particles, elements]`.
+        shift: Mean of the predictor minus that `[particles, elements]`.
+        sites: The parabolas in place of the likelihood.
+    """
+
+    mean: Float[Tensor, "particles size"]
+    lower: Float[Tensor, "particles size size"]
+    log_mass: Float[Tensor, " particles"]
+    centre: Float[Tensor, "particles elements"]
+    shift: Float[Tensor, "particles elements"]
+    sites: Sites
+
+    def parabolas(
+        self, away: Float[Tensor, "particles points elements"]
+    ) -> Float[Tensor, "particles points elements"]:
+        """What stands for the log-likelihood of each element.
+
+        Args:
+            away: Predictors minus `centre`.
+        """
+        value, slope, curvature = (part[:, None] for part in self.sites)
+        return value + away * (slope - 0.5 * curvature * away)
+
+    def draws(self, noise: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points size"]:
+        """Values of the block.
+
+        Args:
+            noise: Independent standard normal numbers.
+        """
+        away: Tensor = torch.linalg.solve_triangular(self.lower.mT, noise.mT, upper=True).mT
+        return self.mean[:, None] + away
+
+
+class _Here(NamedTuple):
+    """Where a search is."""
+
+    x: Tensor
+    predictor: Tensor
+    sites: Sites
+    value: Tensor
+
+    def put(self, index: Tensor, other: _Here) -> _Here:
+        """With other values for some particles."""
+        parts = [self.x, self.predictor, *self.sites, self.value]
+        news = [other.x, other.predictor, *other.sites, other.value]
+        x, predictor, value, slope, curvature, total = (
+            part.index_copy(0, index, new) for part, new in zip(parts, news, strict=True)
+        )
+        return _Here(x, predictor, Sites(value, slope, curvature), total)
+
+    def select(self, index: Tensor) -> _Here:
+        sites = Sites(*(part[index] for part in self.sites))
+        return _Here(self.x[index], self.predictor[index], sites, self.value[index])
+
+
+def propose(
+    prior: Prior,
+    design: Design,
+    sites_at: SitesAt,
+    start: Float[Tensor, "particles size"],
+    tolerance: float = TOLERANCE,
+) -> Proposal:
+    """The proposal around the mode of prior and likelihood, by damped Newton steps.
+
+    Args:
+        prior: The block's own density.
+        design: The predictor as a function of the block.
+        sites_at: The likelihood as a function of the predictor.
+        start: Where the search starts.
+        tolerance: Predicted gain, in nats, below which it has arrived.
+    """
+    particles = len(start)
+    everyone = torch.arange(particles)
+
+    def arrive(x: Tensor, index: Tensor, prior: Prior, design: Design) -> _Here:
+        predictor = design.at(x[:, None])[:, 0]
+        sites = sites_at(index, predictor)
+        value = prior.log_density(x) + sites.value.sum(-1)
+        return _Here(x, predictor, sites, value.nan_to_num(nan=-math.inf))
+
+    whole = arrive(start, everyone, prior, design)
+    active, mine, my_prior, my_design = everyone, whole, prior, design
+    for _ in range(MOST_STEPS):
+        lower, gradient = _system(my_prior, my_design, mine)
+        step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
+        gain = 0.5 * (step * gradient).sum(-1)
+        going = (gain > tolerance) & gain.isfinite()
+        if not bool(going.any()):
+            break
+        if float(going.to(torch.float64).mean()) < FEW:
+            kept = going.nonzero()[:, 0]
+            active, mine, step, gain = active[kept], mine.select(kept), step[kept], gain[kept]
+            my_prior, my_design = my_prior.select(kept), my_design.select(kept)
+        reached = arrive(mine.x + step, active, my_prior, my_design)
+        # rounding may make the last steps fall
+        short = ~(reached.value >= mine.value - 1e-9 * mine.value.abs() - 1e-9)
+        factor = 1.0
+        for _ in range(HALVINGS):
+            if not bool(short.any()):
+                break
+            factor *= 0.5
+            bad = short.nonzero()[:, 0]
+            nearer = arrive(
+                (mine.x + factor * step)[bad], active[bad], my_prior.select(bad), my_design.select(bad)
+            )
+            reached = reached.put(bad, nearer)
+            short = ~(reached.value >= mine.value - 1e-9 * mine.value.abs() - 1e-9)
+        stuck = short.nonzero()[:, 0]
+        if len(stuck):
+            reached = reached.put(stuck, mine.select(stuck))
+        mine = reached
+        whole = whole.put(active, mine) if len(active) < particles else mine
+    return _around(prior, design, whole)
+
+
+def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
+    """Cholesky factor of minus the second derivative, and the first one."""
+    precision = prior.precision + design.gram(here.sites.curvature)
+    gradient = design.back(here.sites.slope[:, None])[:, 0] - prior.slope
+    gradient = gradient - (prior.precision @ here.x[:, :, None])[:, :, 0]
+    usable = here.value.isfinite() & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
+    identity = torch.eye(precision.shape[-1], dtype=precision.dtype)
+    lower, info = torch.linalg.cholesky_ex(torch.where(usable[:, None, None], precision, identity))
+    usable = usable & (info == 0)
+    if not bool(usable.all()):
+        lower = torch.where(usable[:, None, None], lower, identity)
+        gradient = torch.where(usable[:, None], gradient, math.nan)
+    return lower, gradient
+
+
+def _around(prior: Prior, design: Design, here: _Here) -> Proposal:
+    lower, gradient = _system(prior, design, here)
+    step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
+    half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    log_mass = here.value + 0.5 * (step * gradient).sum(-1) - half_log_determinant
+    log_mass = log_mass + step.shape[-1] * HALF_LOG_TWO_PI
+    usable = prior.allowed & log_mass.isfinite() & (0.5 * (step * gradient).sum(-1) < LOST)
+    step = torch.where(usable[:, None], step, 0.0)
+    mean = here.x + step
+    shift = design.at(mean[:, None])[:, 0] - here.predictor
+    return Proposal(mean, lower, torch.where(usable, log_mass, -math.inf), here.predictor, shift, here.sites)

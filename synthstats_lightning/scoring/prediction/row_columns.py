@@ -1,0 +1,81 @@
+"""Leave-one-out of many rows, some columns of the table of draws and rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import (
+    Pointwise,
+    Target,
+    finite_or_minus_infinity,
+    is_coupled,
+)
+from synthstats_lightning.scoring.estimators.particles import Particles
+from synthstats_lightning.scoring.estimators.psis import Loo
+
+NUMBERS = 1_000_000
+"""Draws times rows of one part."""
+
+
+def own_columns(
+    log_likelihood: Float[Tensor, "draws rows"], first_row: int
+) -> Iterator[Float[Tensor, "draws some"]]:
+    """Neighbouring columns of a table, in a memory of their own.
+
+    Args:
+        log_likelihood: The table that they are columns of.
+        first_row: Its first column that counts.
+    """
+    width = max(1, NUMBERS // len(log_likelihood))
+    rows = log_likelihood.shape[1]
+    for start in range(first_row, rows, width):
+        yield log_likelihood[:, start : min(start + width, rows)].contiguous()
+
+
+def row_columns(target: Target, particles: Particles, first_row: int) -> Iterator[Pointwise]:
+    """What `pointwise` has of the rows from one on, neighbouring ones together.
+
+    Args:
+        target: The model in the coordinates of the particles.
+        particles: Draws with their densities.
+        first_row: The first row.
+    """
+    if is_coupled(target):
+        total, changed = target.marginals(particles.theta)
+        for some in own_columns(changed, first_row):
+            own = torch.where(total.isfinite()[:, None], total[:, None] - some, -torch.inf)
+            yield Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(some))
+        return
+    finite = torch.zeros(len(particles.theta), 1, dtype=torch.float64)
+    impossible = torch.zeros_like(finite)
+    for own in own_columns(particles.log_likelihood, 0):
+        finite += torch.where(own.isfinite(), own, 0.0).sum(1, keepdim=True)
+        impossible += (~own.isfinite()).sum(1, keepdim=True)
+    for own in own_columns(particles.log_likelihood, first_row):
+        possible = own.isfinite()
+        others = finite - torch.where(possible, own, 0.0)
+        yield Pointwise(own, torch.where(impossible == (~possible), others, -torch.inf))
+
+
+def side_by_side(parts: Iterator[Loo], draws: int, rows: int) -> Loo:
+    """Leave-one-out of all rows from that of neighbouring ones, influences in single precision.
+
+    Args:
+        parts: One after the other.
+        draws: Number of draws.
+        rows: Rows of all parts together.
+    """
+    found: list[tuple[Tensor, ...]] = []
+    influence = torch.empty(draws, rows, dtype=torch.float32)
+    done = 0
+    for part in parts:
+        width = len(part.pointwise)
+        influence[:, done : done + width] = part.influence
+        done += width
+        found.append((part.pointwise, part.pareto_k, part.effective_sample_size))
+    pointwise, pareto_k, size = (torch.cat(each) for each in zip(*found, strict=True))
+    return Loo(pointwise, pareto_k, influence, size)

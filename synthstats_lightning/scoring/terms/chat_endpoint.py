@@ -1,0 +1,117 @@
+"""Questions to an OpenAI-compatible endpoint, with time-outs, retries and a budget."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from synthstats_lightning.scoring.terms.term import TermUnavailableError
+
+RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Answers of a server that may be others a moment later."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+
+class ChatEndpoint:
+    """Asks `/chat/completions` below a base URL; may be used by many threads at once.
+
+    Args:
+        base_url: Where the endpoint is, up to and without `/chat/completions`.
+        model: Name of the model there.
+        api_key_env: Name of the environment variable that holds the key; `None` for none.
+        timeout_s: Seconds that one request may take, from connecting to the last byte.
+        retries: Further attempts after one that failed for a reason that may pass.
+        budget: Most requests of this process, retries counted; `None` for no limit.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key_env: str | None = None,
+        timeout_s: float = 60.0,
+        retries: int = 2,
+        budget: int | None = None,
+    ) -> None:
+        self.url = f"{base_url.rstrip('/')}/chat/completions"
+        self.model = model
+        self.api_key_env = api_key_env
+        self.timeout_s = timeout_s
+        self.retries = retries
+        self.budget = budget
+        self.requests = 0
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def ask(self, messages: list[dict[str, str]]) -> str:
+        """The text of one answer, at temperature 0.
+
+        Args:
+            messages: The conversation, each with `role` and `content`.
+
+        Raises:
+            TermUnavailableError: If there is none after all retries, or the budget is spent.
+            ValueError: If the environment has no key of that name.
+        """
+        client, headers = self._connected(), self._headers()
+        body = {"model": self.model, "messages": messages, "temperature": 0}
+        reason = ""
+        for attempt in range(self.retries + 1):
+            self._spend()
+            found, reason, pause = self._try(client, body, headers)
+            if found is not None:
+                return found
+            if pause is None:
+                break
+            if attempt < self.retries:
+                time.sleep(min(max(pause, FIRST_PAUSE * 2**attempt), LONGEST_PAUSE))
+        raise TermUnavailableError(f"{self.url}: {reason}")
+
+    def _try(
+        self, client: Any, body: dict[str, Any], headers: dict[str, str]
+    ) -> tuple[str | None, str, float | None]:
+        """An answer, or why there is none and the least pause before another attempt, `None` for no other."""
+        import httpx2
+
+        try:
+            response = client.post(self.url, json=body, headers=headers)
+        except httpx2.HTTPError as error:
+            return None, f"{type(error).__name__}: {error}", 0.0
+        if response.status_code != 200:
+            after = response.headers.get("retry-after", "")
+            pause = float(after) if after.isdecimal() else 0.0
+            return None, f"status {response.status_code}", pause if response.status_code in RETRIED else None
+        try:
+            content = response.json()["choices"][0]["message"]["content"]
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            return None, f"no chat completion: {error!r}", 0.0
+        return (content, "", None) if isinstance(content, str) else (None, "an answer without text", 0.0)
+
+    def _spend(self) -> None:
+        with self._lock:
+            if self.budget is not None and self.requests >= self.budget:
+                raise TermUnavailableError(f"{self.url}: the budget of {self.budget} requests is spent")
+            self.requests += 1
+
+    def _headers(self) -> dict[str, str]:
+        if self.api_key_env is None:
+            return {}
+        key = os.environ.get(self.api_key_env)
+        if not key:
+            raise ValueError(f"api_key_env must name a variable of the environment, got {self.api_key_env!r}")
+        return {"Authorization": f"Bearer {key}"}
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                try:
+                    import httpx2
+                except ImportError:
+                    raise ValueError(
+                        "LLMVerifier needs the verifier extra: pip install 'synthstats-lightning[verifier]'"
+                    ) from None
+                self._client = httpx2.Client(timeout=self.timeout_s)
+            return self._client

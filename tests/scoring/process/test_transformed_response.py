@@ -1,0 +1,113 @@
+"""A transformed response is scored as the measured one, whatever the transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synthstats_lightning.pool.program_worker import task_message
+from synthstats_lightning.sandbox import Sandbox
+from synthstats_lightning.scoring.process.worker import ScoringService
+from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.settings import EngineSettings, LastScore
+from synthstats_lightning.tasks import Task, task_prompt
+
+RNG = np.random.default_rng(3)
+DATA = {"x": RNG.normal(size=20), "y": np.exp(RNG.normal(0.4, 0.6, 20))}
+NORMAL = 'with pm.Model() as model:\n    pm.Normal("y", {mu}, {sigma}, observed=y)\n'
+LOG_NORMAL = 'with pm.Model() as model:\n    pm.LogNormal("y", {mu}, {sigma}, observed=y)\n'
+ESTIMATED = (
+    'with pm.Model() as model:\n    a = pm.Normal("a", 0, 2)\n    b = pm.Normal("b", 0, 1)\n'
+    '    s = pm.HalfNormal("s", 1)\n    pm.{family}("y", a + b * x, s, observed=y)\n'
+)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+def scored(
+    sandbox: Sandbox, source: str, transform: str | None, last: LastScore | None = None, **more: Any
+) -> Score:
+    task = Task("t", "", DATA, "y", response_transform=transform, **more)
+    message = task_message(task)
+    service = ScoringService(EngineSettings(last_score=last))
+    service.answer({"kind": "task", "task": message.to_json()})
+    graph = sandbox.build(source, task.schema, task.covariates)
+    request = {"kind": "score", "fingerprint": message.fingerprint, "graph": graph, "details": {}}
+    return Score.from_dict(service.answer(request)["value"])
+
+
+@pytest.mark.parametrize("parts", [{}, {"shown_rows": 3, "held_out": 4}, {"held_out": 2}])
+def test_a_normal_of_the_log_is_a_log_normal(sandbox: Sandbox, parts: dict[str, int]) -> None:
+    on_log = scored(sandbox, NORMAL.format(mu=0.3, sigma=0.7), "log", **parts)
+    measured = scored(sandbox, LOG_NORMAL.format(mu=0.3, sigma=0.7), None, **parts)
+    for name in ("evidence", "elpd", "elpd_se", "heldout_lpd", "heldout_lpd_se"):
+        assert getattr(on_log, name) == pytest.approx(getattr(measured, name), abs=1e-9), name
+    for name, diagnostics in measured.diagnostics.items():
+        np.testing.assert_allclose(on_log.diagnostics[name].pointwise, diagnostics.pointwise, atol=1e-9)
+
+
+@pytest.mark.parametrize("last", ["evidence", "elpd"])
+def test_scores_that_are_not_computed_take_no_jacobian_from_those_that_are(
+    sandbox: Sandbox, last: LastScore
+) -> None:
+    """As in a run, whose engine computes no more than its reward counts."""
+    on_log = scored(sandbox, NORMAL.format(mu=0.3, sigma=0.7), "log", last)
+    measured = scored(sandbox, LOG_NORMAL.format(mu=0.3, sigma=0.7), None, last)
+    assert on_log.evidence == pytest.approx(measured.evidence, abs=1e-9)
+    assert (on_log.elpd is None) == (last == "evidence")
+    assert on_log.elpd == (None if measured.elpd is None else pytest.approx(measured.elpd, abs=1e-9))
+    assert on_log.heldout_lpd is None
+
+
+def test_estimated_scores_agree_within_their_errors(sandbox: Sandbox) -> None:
+    on_log = scored(sandbox, ESTIMATED.format(family="Normal"), "log")
+    measured = scored(sandbox, ESTIMATED.format(family="LogNormal"), None)
+    assert on_log.evidence == pytest.approx(measured.evidence, abs=0.05)
+    assert on_log.elpd == pytest.approx(measured.elpd, abs=0.1)
+    assert on_log.elpd_se == pytest.approx(measured.elpd_se, abs=0.1)
+
+
+def test_a_standardised_response(sandbox: Sandbox) -> None:
+    task = Task("t", "", DATA, "y", response_transform="standardised")
+    low, high = DATA["y"].min(), DATA["y"].max()
+    centre, scale = (low + high) / 2, (high - low) / 4
+    np.testing.assert_allclose(task.data["y"], (DATA["y"] - centre) / scale)
+    assert task.columns["y"].low == pytest.approx(-2)
+    assert task.columns["y"].high == pytest.approx(2)
+    assert task_prompt(task).request.endswith("response y: continuous, -2 to 2 standardised")
+    there = scored(sandbox, NORMAL.format(mu=0.2, sigma=0.9), "standardised")
+    here = scored(sandbox, NORMAL.format(mu=centre + 0.2 * scale, sigma=0.9 * scale), None)
+    assert there.evidence == pytest.approx(here.evidence, abs=1e-9)
+    assert there.heldout_lpd == pytest.approx(here.heldout_lpd, abs=1e-9)
+    np.testing.assert_allclose(task.transform.inverse(task.data["y"]), DATA["y"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"response_transform": "sqrt"}, "response_transform must be one of log, standardised, got 'sqrt'"),
+        ({"response_transform": "log", "rounding": 0.5}, "no constant width on the log scale"),
+        ({"response_transform": "log", "response_kind": "count"}, "is for a continuous response"),
+        ({"response_transform": "log", "data": {"y": np.array([0.0, 1.0, 2.5])}}, "values above 0, got 0"),
+    ],
+)
+def test_wrong_transforms_are_refused(settings: dict[str, Any], message: str) -> None:
+    data = {"y": np.array([1.0, 2.0, 5.0])}
+    with pytest.raises(ValueError, match=message):
+        Task(**{"name": "t", "description": "", "data": data, "response": "y", **settings})
+
+
+def test_rounding_and_limits_are_on_the_scale_of_the_programs() -> None:
+    data = {"y": np.array([1.0, 1.5, 4.0, 5.0])}
+    task = Task("t", "", data, "y", rounding=0.5, limits={"upper": 5.0}, response_transform="standardised")
+    assert task.rounding == pytest.approx(0.5)
+    assert task.limits == {"upper": pytest.approx(2.0)}
+    logged = Task("t", "", data, "y", limits={"upper": 5.0}, response_transform="log")
+    assert logged.limits["upper"] == pytest.approx(np.log(5.0))
+    assert len({task.fingerprint, logged.fingerprint, Task("t", "", data, "y").fingerprint}) == 3
