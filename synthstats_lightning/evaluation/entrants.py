@@ -11,6 +11,7 @@ from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Task, task_prompt
+from synthstats_lightning.tasks.proposal import looking
 
 
 class WrittenProgram(NamedTuple):
@@ -38,19 +39,25 @@ class PolicyWriter:
         module: A module whose policy is loaded.
         num_programs: Programs for each instance.
         sampling: Temperature and length; the module's own by default.
+        proposal: What the proposal's prompt shows of a task's data, as where the policy was trained.
 
     Raises:
         ValueError: If `num_programs` is below 1.
     """
 
     def __init__(
-        self, module: GFlowNetModule, num_programs: int = 16, sampling: SamplingSettings | None = None
+        self,
+        module: GFlowNetModule,
+        num_programs: int = 16,
+        sampling: SamplingSettings | None = None,
+        proposal: str = "nothing",
     ) -> None:
         if num_programs < 1:
             raise ValueError(f"num_programs must be at least 1, got {num_programs}")
         self.module = module
         self.num_programs = num_programs
         self.sampling = sampling
+        self.proposal = proposal
 
     def __call__(self, task: Task, seed: int) -> list[WrittenProgram]:
         """Fresh programs for a task.
@@ -61,7 +68,8 @@ class PolicyWriter:
         """
         settings = self.sampling or self.module.sampling
         stream = Stream.ENTRANTS.at(seed)
-        samples = self.module.sample([task_prompt(task)], self.num_programs, settings, stream)
+        prompt = task_prompt(looking(task, self.proposal))
+        samples = self.module.sample([prompt], self.num_programs, settings, stream)
         log_prob = np.asarray(samples.log_prob.tolist())
         return [
             WrittenProgram(source, float(log_prob[row]), bool(samples.stopped[row]))

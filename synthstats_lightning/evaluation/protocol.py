@@ -18,12 +18,12 @@ from synthstats_lightning.evaluation.experiments import (
 )
 from synthstats_lightning.evaluation.latent_particles import ImpossibleResponseError
 from synthstats_lightning.evaluation.measurement import Measurement
-from synthstats_lightning.evaluation.model_weights import evidence_weights, stacking_weights
 from synthstats_lightning.evaluation.prediction import Prediction, of_model, of_models, point_predictions
 from synthstats_lightning.evaluation.settings import EvaluationSettings
 from synthstats_lightning.evaluation.standardisation import Standardisation, standardisation
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.reports.model_weights import evidence_weights, stacking_weights
 from synthstats_lightning.scoring.prediction.forecast import Forecast
 from synthstats_lightning.tasks import SimulatedTask, baseline_program
 from synthstats_lightning.tasks.reference_programs import reference_program

@@ -9,27 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
-from jsonargparse import ArgumentParser
 
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import Environment
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.reports.closing import Predict
 from synthstats_lightning.reports.from_folder import from_folder
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.report_files import FOR_PROGRAMS
+from synthstats_lightning.reports.run_settings import RunSettings
 from synthstats_lightning.runtime.checkpoints import newest_checkpoint, usable_checkpoint
 from synthstats_lightning.runtime.streams import Stream
-from synthstats_lightning.sandbox import SandboxError, SandboxLimits
-from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.sandbox import SandboxError
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.scoring.settings import EngineSettings
-from synthstats_lightning.tasks import Task, TaskCollection, baseline_program, expand_tasks, task_prompt
-
-CONFIGURATION = "config.yaml"
-SECONDS_FOR_PROGRAMS = 0.8
-"""Share of the deadline after which no more fresh programs are waited for."""
+from synthstats_lightning.tasks import baseline_program, task_prompt
 
 
 def report_run(
@@ -40,6 +33,7 @@ def report_run(
     top: int = 10,
     plotted: int = 4,
     deadline: float = 120.0,
+    compare: Sequence[str | Path] = (),
 ) -> dict[str, dict[str, Any]]:
     """Makes the closing report of a run from its folder; see `reports.from_folder` for what it says.
 
@@ -52,15 +46,16 @@ def report_run(
         num_programs: Fresh programs per task, sampled from the checkpoint; with 0, by default, the report is
             of the programs of the run.
         ckpt_path: Checkpoint; by default the newest whole one in the folder.
-        top: Structures in each table.
-        plotted: Structures in each picture.
-        deadline: Seconds that fresh programs and pictures may take.
+        top: Forms in each table.
+        plotted: Forms with predictions of their own.
+        deadline: Seconds that fresh programs, predictions and pictures may take.
+        compare: Files of the user's programs, for the leaderboard.
 
     Returns:
         What `report.json` holds: by task, its figures.
 
     Raises:
-        FileNotFoundError: If the folder has no programs, or there is no such checkpoint.
+        FileNotFoundError: If the folder has no programs, or there is no such checkpoint or program.
         ValueError: If a number is out of range, or fresh programs are wanted and there is no checkpoint.
     """
     folder, started = Path(folder), time.monotonic()
@@ -71,6 +66,8 @@ def report_run(
             raise ValueError(f"{name} must be at least 1, got {value}")
     if not deadline > 0:
         raise ValueError(f"deadline must be a positive number of seconds, got {deadline}")
+    if missing := next((path for path in compare if not Path(path).is_file()), None):
+        raise FileNotFoundError(f"no program at {missing}")
     checkpoint = newest_checkpoint([folder]) if ckpt_path is None else usable_checkpoint(Path(ckpt_path))
     if num_programs and checkpoint is None:
         raise ValueError(f"num_programs must be 0 for {folder}, which holds no checkpoint to sample from")
@@ -78,18 +75,18 @@ def report_run(
     fresh: dict[str, list[ProgramRecord]] = {}
     objective = None
     with run.scorer() as scorer:
-        predict: Predict | None = scorer.predict
+        workers: ProgramScorer | None = scorer
         try:
             if run.tasks:
                 scorer.start()
         except SandboxError as error:
             if num_programs:
                 raise
-            predict = None
-            run.left_out.append(f"predictive bands: {error}")
+            workers = None
+            run.left_out.append(f"predictions and comparisons: {error}")
         if num_programs and checkpoint is not None:
             module = GFlowNetModule.load_from_checkpoint(checkpoint, map_location="cpu")
-            ends = started + SECONDS_FOR_PROGRAMS * deadline
+            ends = started + FOR_PROGRAMS * deadline
             fresh = fresh_programs(module, scorer, run, num_programs, ends)
             objective = module.objective
         return from_folder(
@@ -98,51 +95,13 @@ def report_run(
             log_z={} if checkpoint is None else learned_log_z(checkpoint),
             fresh=fresh,
             objective=objective,
-            predict=predict,
+            workers=workers,
+            compare=compare,
             left_out=run.left_out,
             top=top,
             plotted=plotted,
             deadline=max(1.0, deadline - (time.monotonic() - started)),
         )
-
-
-class RunSettings:
-    """What a run's configuration says of its tasks and of scoring.
-
-    Args:
-        folder: The run's folder, with its configuration and programs.
-
-    Attributes:
-        tasks: Empty where the configuration does not say, or its data are not there any more.
-        reward: From a score to a log reward.
-        left_out: What is therefore missing, a line each.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.left_out: list[str] = []
-        self.tasks: list[Task] = []
-        path = folder / CONFIGURATION
-        config: dict[str, Any] = {}
-        if path.is_file():
-            config = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        else:
-            self.left_out.append(f"the pictures: there is no {CONFIGURATION} that says what the data are")
-        self._scoring: dict[str, Any] = config.get("scoring") or {}
-        self.reward: Reward = self._built("reward", Reward)
-        data = (config.get("data") or {}).get("init_args") or {}
-        try:
-            self.tasks = _tasks(data.get("tasks", []))
-        except Exception as error:  # its files may be gone, or be elsewhere
-            self.left_out.append(f"the pictures: the data cannot be read: {' '.join(str(error).split())}")
-
-    def scorer(self) -> ProgramScorer:
-        """Workers that score as the run's did; they start with the first program."""
-        limits, engine = self._built("limits", SandboxLimits), self._built("engine", EngineSettings)
-        sandbox = self._scoring.get("sandbox", "strict")
-        return ProgramScorer(limits=limits, settings=engine, sandbox=sandbox)
-
-    def _built(self, name: str, kind: type[Any]) -> Any:
-        return kind(**(self._scoring.get(name) or {}))
 
 
 def learned_log_z(checkpoint: Path) -> dict[str, float]:
@@ -211,10 +170,3 @@ def fresh_programs(
         if missing := number - len(fresh[task.name]):
             run.left_out.append(f"{missing} of {number} fresh programs of {task.name}: no score in time")
     return fresh
-
-
-def _tasks(given: Any) -> list[Task]:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--tasks", type=Sequence[str | Task | TaskCollection])
-    built = parser.instantiate_classes(parser.parse_object({"tasks": given}))
-    return list(expand_tasks(built.tasks))

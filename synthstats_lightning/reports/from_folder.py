@@ -10,15 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from synthstats_lightning.objectives import Objective
-from synthstats_lightning.reports.closing import (
-    Predict,
-    TaskReport,
-    draw_posterior,
-    picture_name,
-    write_report,
-)
+from synthstats_lightning.reports.closing import TaskReport, write_report
 from synthstats_lightning.reports.journal import read_records
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.report_files import Workers, write_report_files
 from synthstats_lightning.tasks import Task
 
 
@@ -29,7 +24,8 @@ def from_folder(
     log_z: Mapping[str, float] | None = None,
     fresh: Mapping[str, Sequence[ProgramRecord]] | None = None,
     objective: Objective | None = None,
-    predict: Predict | None = None,
+    workers: Workers | None = None,
+    compare: Sequence[str | Path] = (),
     left_out: Sequence[str] = (),
     top: int = 10,
     plotted: int = 4,
@@ -43,37 +39,41 @@ def from_folder(
     trainer, no policy and no workers, and works for runs that were killed.
 
     Args:
-        folder: Of the run: its `programs.jsonl` is read, `report.json` and the pictures are written.
-        tasks: Whose data are drawn; a task that is not given has no picture.
+        folder: Of the run: its `programs.jsonl` is read; `report.html`, `report.json` and the pictures are
+            written.
+        tasks: Whose data are drawn; a task that is not given has no predictions.
         log_z: Learned log Z by name of the task, in nats, of a checkpoint.
-        fresh: Programs sampled from a checkpoint by name of the task, one entry a sample: shares are then
-            their importance weights.
+        fresh: Programs sampled from a checkpoint by name of the task, one entry a sample: what the run
+            has not seen is then estimated from them.
         objective: Of the run, which says what the target of the fresh programs is; by default the reward.
-        predict: Such as `ProgramScorer.predict`, for the predictive bands; without it none are drawn.
+        workers: Such as a `ProgramScorer`, for predictions and the scores of programs of comparison; without
+            them there are neither.
+        compare: Files of the user's programs, for the leaderboard.
         left_out: What the report lacks already, a line each.
-        top: Structures in each table.
-        plotted: Structures in each picture.
-        deadline: Seconds that the pictures may take.
+        top: Forms in each table.
+        plotted: Forms with predictions of their own.
+        deadline: Seconds that predictions and pictures may take.
         console: Where to print; the standard output by default.
 
     Returns:
         What `report.json` holds: by task, its figures.
 
     Raises:
-        FileNotFoundError: If the folder has no programs.
+        FileNotFoundError: If the folder has no programs, or one of `compare` is not there.
         ValueError: If they cannot be read.
     """
     folder, ends = Path(folder), time.monotonic() + deadline
     by_task: dict[str, list[ProgramRecord]] = {task.name: [] for task in tasks}
     for record in read_records(folder):
         by_task.setdefault(record.task, []).append(record)
-    drawn = {task.name: task for task in tasks}
-    reports = []
-    for name, records in by_task.items():
-        found = (fresh or {}).get(name, ())
-        report = TaskReport(name, records, found, (log_z or {}).get(name), objective, list(left_out))
-        if name in drawn:
-            path = folder / picture_name(name, len(by_task))
-            draw_posterior(report, drawn[name], plotted, predict, path, ends)
-        reports.append(report)
-    return write_report(folder, reports, console, top)
+    reports = [
+        TaskReport(
+            name, records, (fresh or {}).get(name, ()), (log_z or {}).get(name), objective, list(left_out)
+        )
+        for name, records in by_task.items()
+    ]
+    own = [Path(path) for path in compare]
+    files = write_report_files(folder, reports, tasks, workers, plotted=plotted, deadline=ends, own=own)
+    found = write_report(folder, reports, console, top)
+    (console or Console()).print(f"report: {files.page}", soft_wrap=True, highlight=False)
+    return found

@@ -24,6 +24,11 @@ class ProgramRecord:
         log_prob: Log-probability under the policy that sampled it last, in nats.
         reference_log_prob: Log-probability with the adapter off, in nats.
         count: How often it was sampled.
+        fresh: How many of these samples the policy wrote after training, at temperature 1: `log_prob` is then
+            exactly what they were sampled by.
+        step: Training step at which it was first sampled; `None` where that is not known.
+        span: Of the answer that it was first read from: the first of the tokens that hold it, and that behind
+            the last; `None` where that is not known.
     """
 
     task: str
@@ -33,6 +38,9 @@ class ProgramRecord:
     log_prob: float
     reference_log_prob: float
     count: int = 1
+    fresh: int = 0
+    step: int | None = None
+    span: tuple[int, int] | None = None
 
     def to_json_line(self) -> str:
         """One line of `programs.jsonl`, with its line break."""
@@ -48,14 +56,19 @@ class ProgramRecord:
             "log_prob": self.log_prob,
             "reference_log_prob": self.reference_log_prob,
             "count": self.count,
+            "fresh": self.fresh,
+            "step": self.step,
+            "span": None if self.span is None else list(self.span),
         }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ProgramRecord:
         """The inverse of `to_dict`."""
-        names = ("task", "source", "log_reward", "log_prob", "reference_log_prob", "count")
+        names = ("task", "source", "log_reward", "log_prob", "reference_log_prob", "count", "fresh", "step")
         own = {name: fields[name] for name in names}
-        return cls(score=Score.from_dict({k: v for k, v in fields.items() if k not in names}), **own)
+        span = None if fields.get("span") is None else tuple(fields["span"])
+        score = {key: value for key, value in fields.items() if key not in (*names, "span")}
+        return cls(score=Score.from_dict(score), span=span, **own)
 
 
 class ProgramRecords:
@@ -63,8 +76,8 @@ class ProgramRecords:
 
     Args:
         records: The first ones.
-        capacity: Most programs that are kept; when there are more, the tenth of lowest log reward goes.
-            `None` keeps all.
+        capacity: Most programs that are kept; when there are more, a tenth goes: failed ones, then those of
+            lowest log reward. `None` keeps all.
 
     Raises:
         ValueError: If `capacity` is below 10.
@@ -97,7 +110,8 @@ class ProgramRecords:
     def add(self, record: ProgramRecord) -> bool:
         """Adds a program, or counts it and takes its newest log-probability if it is known.
 
-        A score takes the place of a failure that was the machine's doing.
+        A score takes the place of a failure that was the machine's doing, and one that more terms of the
+        reward have judged that of one that fewer have.
 
         Returns:
             Whether it was new.
@@ -105,8 +119,9 @@ class ProgramRecords:
         known = self._records.setdefault((record.task, record.source), record)
         if known is not record:
             known.count += record.count
+            known.fresh += record.fresh
             known.log_prob = record.log_prob
-            if not known.score.settled:
+            if not known.score.settled or len(record.score.terms) > len(known.score.terms):
                 known.score, known.log_reward = record.score, record.log_reward
             return False
         if self.capacity is not None and len(self) > self.capacity:
@@ -118,7 +133,8 @@ class ProgramRecords:
         self._records.clear()
 
     def _forget(self, number: int) -> None:
-        worst = sorted(self._records.items(), key=lambda item: item[1].log_reward)[:number]
+        worst = sorted(self._records.items(), key=lambda item: (item[1].score.scored, item[1].log_reward))
+        worst = worst[:number]
         for key, _ in worst:
             del self._records[key]
 

@@ -1,4 +1,4 @@
-"""What a set of freshly sampled programs says of the policy."""
+"""What a set of freshly sampled programs says of the policy, and a run's records of the posterior."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
+from synthstats_lightning.learning.tempering import log_target_ratio
 from synthstats_lightning.metrics import effective_number, importance_log_z
-from synthstats_lightning.objectives import Objective, ObjectiveInputs, TrajectoryBalance
+from synthstats_lightning.objectives import Objective
 from synthstats_lightning.reports.records import ProgramRecord
 
 
@@ -20,21 +20,18 @@ def log_target_ratios(
 ) -> Float[np.ndarray, " programs"]:
     """Log importance weights of records of one task, in nats: log of the target minus log π.
 
+    A program without a score is no part of the target, whatever the objective saw of it: its weight is 0.
+
     Args:
         records: One entry a sample.
         objective: Of the run, which says what the target is; by default it is the reward.
     """
     names = ("log_prob", "log_reward", "reference_log_prob")
-    columns = [[getattr(record, name) for record in records] for name in names]
-    log_prob, log_reward, reference = torch.tensor(columns, dtype=torch.float64)
-    inputs: ObjectiveInputs = {
-        "task_index": torch.zeros(len(records), dtype=torch.int64),
-        "reference_log_prob": reference,
-        "stored_reference_log_prob": reference,
-    }
-    ratio = (objective or TrajectoryBalance()).log_target_ratio(log_prob, log_reward, inputs)
-    values: Float[np.ndarray, " programs"] = ratio.numpy()
-    return values
+    columns = np.array([[getattr(record, name) for record in records] for name in names], dtype=np.float64)
+    log_prob, log_reward, reference = columns
+    scored = np.array([record.score.scored for record in records], dtype=np.bool_)
+    ratio: Float[np.ndarray, " programs"] = log_target_ratio(objective, log_prob, log_reward, reference)
+    return np.where(scored, ratio, -np.inf)
 
 
 def merged_records(ranks: Sequence[Mapping[int, list[ProgramRecord]]]) -> dict[int, list[ProgramRecord]]:
@@ -67,20 +64,6 @@ class StructureShare(NamedTuple):
     best: ProgramRecord
 
 
-def structure_shares(
-    records: Sequence[ProgramRecord], objective: Objective | None = None
-) -> list[StructureShare]:
-    """Groups scored samples by structure, largest posterior share first.
-
-    Args:
-        records: One entry a sample: a program that was sampled twice appears twice.
-        objective: Of the run, which says what the target is; by default it is the reward.
-    """
-    if not records:
-        return []
-    return grouped_shares(records, log_target_ratios(records, objective))
-
-
 def grouped_shares(
     records: Sequence[ProgramRecord], log_weight: Float[np.ndarray, " programs"]
 ) -> list[StructureShare]:
@@ -90,6 +73,8 @@ def grouped_shares(
         records: At least one; those that have no evidence keep their share, and are in no group.
         log_weight: Of each, up to a common constant.
     """
+    if log_weight.max() == -np.inf:
+        return []
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     shares: dict[str, float] = {}
@@ -118,37 +103,102 @@ def evaluation_metrics(
         objective: Of the run, which says what the target is; by default it is the reward.
 
     Returns:
-        `valid_rate` (of all samples), `log_reward` (mean over all samples), `evidence` and `elpd` (mean over
-        scored
-        samples), `structures` (distinct, over scored samples), `effective_structures` (exponential of their
-        entropy), `top_structure_share` (of all samples), `residual_std`, `log_z_importance`, `log_z_gap`.
+        `valid_rate`, `log_reward` (of all samples), `unique_rate` and `effective_sample_size`; with a scored
+        sample also `evidence` and `elpd` (means over scored samples, no elpd where none was computed),
+        `structures` (distinct, over scored samples), `effective_structures` (exponential of their entropy),
+        `top_structure_share` (of all samples), `residual_std` (over scored samples), `log_z_importance` with
+        `log_z_importance_se`, and `log_z_gap`.
     """
     scored = [record for record in records if record.score.scored]
-    log_reward = np.array([record.log_reward for record in records])
     log_weight = log_target_ratios(records, objective)
     estimate = importance_log_z(log_weight)
     metrics = {
         "valid_rate": len(scored) / len(records),
-        "log_reward": float(log_reward.mean()),
-        "residual_std": float((log_z - log_weight).std()),
-        "log_z_importance": estimate.value,
-        "log_z_importance_se": estimate.standard_error,
-        "log_z_gap": log_z - estimate.value,
+        "log_reward": float(np.mean([record.log_reward for record in records])),
         "effective_sample_size": estimate.effective_sample_size,
         "unique_rate": len({record.source for record in records}) / len(records),
     }
+    if scored:
+        residual = log_z - log_weight[np.isfinite(log_weight)]
+        metrics |= {
+            "residual_std": float(residual.std()),
+            "log_z_importance": estimate.value,
+            "log_z_gap": log_z - estimate.value,
+        }
+        if len(records) > 1:
+            metrics["log_z_importance_se"] = estimate.standard_error
     if scored:
         counts = np.array(list(Counter(record.score.structure for record in scored).values()))
         metrics |= {
             "evidence": float(
                 np.mean([record.score.evidence for record in scored if record.score.evidence is not None])
             ),
-            "elpd": float(np.mean([record.score.elpd for record in scored if record.score.elpd is not None])),
-            "best_elpd": float(
-                np.max([record.score.elpd for record in scored if record.score.elpd is not None])
-            ),
             "structures": float(len(counts)),
             "effective_structures": effective_number(counts),
             "top_structure_share": float(counts.max() / len(records)),
         }
+        if elpd := [record.score.elpd for record in scored if record.score.elpd is not None]:
+            metrics |= {"elpd": float(np.mean(elpd)), "best_elpd": float(np.max(elpd))}
+    return metrics
+
+
+def record_shares(records: Sequence[ProgramRecord]) -> list[StructureShare]:
+    """Groups a run's distinct programs by structure, largest share first.
+
+    This is the posterior over the programs that the run has found: what it has not found has no share.
+
+    Args:
+        records: One entry a distinct program; those without an evidence have no weight.
+    """
+    scored = [record for record in records if record.score.evidence is not None]
+    return grouped_shares(scored, posterior_log_weights(scored)) if scored else []
+
+
+def posterior_log_weights(records: Sequence[ProgramRecord]) -> Float[np.ndarray, " programs"]:
+    """Log of prior times evidence of programs with an evidence, in nats.
+
+    Args:
+        records: Distinct programs of one task.
+    """
+    return np.array([record.reference_log_prob + (record.score.evidence or 0.0) for record in records])
+
+
+def record_metrics(records: Sequence[ProgramRecord]) -> dict[str, float]:
+    """Summary of a run's distinct programs of one task.
+
+    Args:
+        records: One entry a distinct program.
+
+    Returns:
+        `programs` (distinct), `samples`, `valid_rate` (of the samples), `log_z_found` (log of the summed
+        rewards of the distinct programs in nats, which log Z of the reward is at least; -inf without any)
+        and, with an evidence, `evidence` and `elpd` (means by posterior share), `best_evidence`, `best_elpd`,
+        `structures`, `effective_structures` (exponential of the entropy of their shares) and
+        `top_structure_share`.
+    """
+    samples = sum(record.count for record in records)
+    scored = [record for record in records if record.score.evidence is not None]
+    metrics = {
+        "programs": float(len(records)),
+        "samples": float(samples),
+        "valid_rate": sum(record.count for record in scored) / samples if samples else 0.0,
+        "log_z_found": float(np.logaddexp.reduce([record.log_reward for record in records])),
+    }
+    if not scored:
+        return metrics
+    evidence = np.array([record.score.evidence for record in scored])
+    elpd = np.array([np.nan if r.score.elpd is None else r.score.elpd for r in scored])
+    log_weight = posterior_log_weights(scored)
+    weight = np.exp(log_weight - np.logaddexp.reduce(log_weight))
+    share = np.array([item.posterior_share for item in record_shares(scored)])
+    metrics |= {
+        "evidence": float(weight @ evidence),
+        "best_evidence": float(evidence.max()),
+        "structures": float(len(share)),
+        "effective_structures": effective_number(share),
+        "top_structure_share": float(share.max()),
+    }
+    if (there := np.isfinite(elpd)).any():
+        metrics["elpd"] = float(weight[there] @ elpd[there] / weight[there].sum())
+        metrics["best_elpd"] = float(elpd[there].max())
     return metrics

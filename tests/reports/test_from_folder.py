@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from rich.console import Console
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.reports.from_folder import from_folder
 from synthstats_lightning.reports.records import ProgramRecord
-from synthstats_lightning.reports.run_posterior import record_metrics, record_shares
+from synthstats_lightning.reports.shares import record_metrics, record_shares
+from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
 
@@ -80,32 +82,85 @@ def test_report_of_a_killed_run(tmp_path):
     assert found["dugongs"]["log_z_learned"] == 6.5
     assert found["dugongs"]["method"] == "programs of the run, weighted by prior times evidence"
     assert "4 distinct programs of the run, weighted by prior times evidence" in " ".join(text.split())
-    assert "y ~ curve" in text
-    assert f"{CURVE:.1%}" in text
+    shares = {form["text"]: form["share"] for form in found["dugongs"]["forms"]}
+    assert shares["curve"] + shares["line"] == pytest.approx(1.0)
+    for name, share in shares.items():
+        assert name in text
+        assert f"{share:.1%}" in text
+    assert "of the posterior on programs not seen" in text
     assert "failed: 2 of 7 sampled programs, raised" in text
     assert "learned 6.50, at least" in text
     assert not (folder / "posterior.png").exists(), "there is no task to draw"
+    assert "<code>curve</code>" in (folder / "report.html").read_text()
 
 
-def test_pictures_with_and_without_bands(tmp_path):
-    task = get_task("dugongs")
-    folder = write(tmp_path / "run", [*RECORDS, record("e", "other", -3.0, -1.0, task="a/b")])
+class Workers:
+    """Answers as a pool does: normal predictions, but for one program whose worker dies."""
 
-    def predict(source, task, quantiles, seconds):
+    def whole_score(self, source, task):
+        future = Future()
+        future.set_result(Score(evidence=-50.0, elpd=-49.0, summary="length ~ Normal(v0, v1)"))
+        return future
+
+    def posterior(self, source, task, chains, draws, seed, seconds, rows):
         if source == "c":
             raise RuntimeError("its worker died")
-        return np.sort(np.random.default_rng(0).normal(size=(len(quantiles), task.num_rows)), axis=0)
+        random = np.random.default_rng(0)
+        shape = chains, draws, task.num_rows + (0 if rows is None else len(rows["age"]))
+        return PosteriorDraws(
+            {}, random.normal(size=shape), random.normal(size=shape), "importance", 9.0, 0.0
+        )
 
-    found, text = printed(folder, task, predict=predict)
+
+def test_the_page_and_its_pictures_with_and_without_workers(tmp_path):
+    task = get_task("dugongs")
+    folder = write(tmp_path / "run", [*RECORDS, record("e", "other", -3.0, -1.0, task="a/b")])
+    found, text = printed(folder, task, workers=Workers())
     assert (folder / "posterior-dugongs.png").stat().st_size > 10_000
+    assert (folder / "checks-dugongs.png").stat().st_size > 10_000
     (missing,) = found["dugongs"]["left_out"]
-    assert missing == "the predictive band of structure 2: RuntimeError: its worker died"
-    assert "left out: the predictive band of structure 2" in text
-    assert found["a/b"]["left_out"] == []
-    found, _ = printed(folder, task, predict=predict, deadline=-1.0)
+    assert missing.startswith("the predictions of a program with ")
+    assert missing.endswith("RuntimeError: its worker died")
+    assert "left out: the predictions of a program" in text
+    assert found["a/b"]["left_out"] == ["predictions and comparisons: the data are not known"]
+    page = (folder / "report.html").read_text()
+    for name in ("dugongs", "a/b", "baseline", "default regression", "Calibration and residuals", missing):
+        assert name in page
+    assert f"report: {folder / 'report.html'}" in text
+    found, _ = printed(folder, task, workers=Workers(), deadline=-1.0)
     assert found["dugongs"]["left_out"][0].endswith("the deadline came first")
     found, _ = printed(folder, task)
     assert found["dugongs"]["left_out"][0].endswith("there are no workers")
+
+
+def test_own_programs_stand_in_the_leaderboard(tmp_path):
+    folder = write(tmp_path / "run", RECORDS)
+    (tmp_path / "mine.py").write_text("with pm.Model() as mine: pass")
+    printed(folder, get_task("dugongs"), workers=Workers(), compare=[tmp_path / "mine.py"])
+    page = (folder / "report.html").read_text()
+    assert "mine.py" in page
+    assert "with pm.Model() as mine: pass" in page
+    with pytest.raises(FileNotFoundError, match=r"no program at none\.py"):
+        printed(folder, get_task("dugongs"), workers=Workers(), compare=["none.py"])
+
+
+def test_warnings_and_configuration_are_on_the_page(tmp_path):
+    folder = write(tmp_path / "run", RECORDS)
+    warning = {
+        "kind": "log_z_gap",
+        "task": "dugongs",
+        "step": 40,
+        "message": "learned log Z is 7 nats off",
+        "advice": "train longer",
+        "over": 90,
+    }
+    (folder / "warnings.jsonl").write_text(json.dumps(warning) + "\n")
+    (folder / "config.yaml").write_text("seed_everything: 17\nmodel: {init_args: {policy: tiny}}\n")
+    printed(folder)
+    page = (folder / "report.html").read_text()
+    assert "Step 40: learned log Z is 7 nats off; train longer (over by step 90)" in page
+    assert "seed_everything: 17" in page
+    assert "synthstats-lightning fit --config config.yaml" in page
 
 
 def test_fresh_programs_take_precedence(tmp_path):
@@ -113,7 +168,7 @@ def test_fresh_programs_take_precedence(tmp_path):
     found, text = printed(folder, fresh={"dugongs": RECORDS[:3]}, log_z={"dugongs": 5.0})
     assert found["dugongs"]["method"] == "fresh programs"
     assert found["dugongs"]["log_z_gap"] == pytest.approx(5.0 - found["dugongs"]["log_z_importance"])
-    assert "3 fresh programs" in text
+    assert "3 fresh programs" in " ".join(text.split())
 
 
 def test_a_run_whose_programs_all_failed(tmp_path):

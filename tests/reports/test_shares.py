@@ -5,7 +5,7 @@ from synthstats_lightning.metrics import importance_log_z
 from synthstats_lightning.objectives import RLOO, FlowRL, RelativeTrajectoryBalance
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
-from synthstats_lightning.reports.shares import evaluation_metrics, structure_shares
+from synthstats_lightning.reports.shares import evaluation_metrics
 from synthstats_lightning.scoring.score import Score
 
 
@@ -36,27 +36,15 @@ def test_at_the_optimum_the_estimate_has_no_error():
     assert estimate.effective_sample_size == pytest.approx(3)
 
 
-def test_structure_shares_weigh_samples_by_reward_over_policy():
-    rows = [record("x", 1.0, np.log(3.0), np.log(0.5)), record("y", 2.0, np.log(1.0), np.log(0.5))]
-    shares = structure_shares([*rows, failed()])
-    assert [share.structure for share in shares] == ["x", "y"]
-    assert shares[0].posterior_share / shares[1].posterior_share == pytest.approx(3.0)
-    assert sum(share.posterior_share for share in shares) < 1, "failed programs keep their share"
-    assert shares[0].num_programs == 1
-    assert structure_shares([]) == []
-
-
-def test_shares_are_of_the_objectives_own_target():
+def test_log_z_is_of_the_objectives_own_target():
     """Of π_ref R where the reward leaves the reference to the objective, and so is log Z."""
     rows = [record("x", 1.0, 0.0, np.log(0.5)), record("y", 2.0, 0.0, np.log(0.5))]
     rows[0].reference_log_prob, rows[1].reference_log_prob = np.log(0.75), np.log(0.25)
     for objective in (RelativeTrajectoryBalance(), FlowRL(), RLOO(kl_weight=1.0)):
-        shares = structure_shares(rows, objective)
-        assert [round(share.posterior_share, 6) for share in shares] == [0.75, 0.25]
         metrics = evaluation_metrics(rows, 0.0, objective)
         assert metrics["log_z_importance"] == pytest.approx(0.0)
         assert metrics["residual_std"] == pytest.approx(np.log(3) / 2)
-    assert structure_shares(rows)[0].posterior_share == pytest.approx(0.5)
+    assert evaluation_metrics(rows, 0.0)["log_z_importance"] == pytest.approx(np.log(2))
 
 
 def test_evaluation_metrics_count_over_their_stated_denominators():
@@ -71,7 +59,8 @@ def test_evaluation_metrics_count_over_their_stated_denominators():
     assert metrics["unique_rate"] == 1.0
     share = np.array([2 / 3, 1 / 3])
     assert metrics["effective_structures"] == pytest.approx(np.exp(-(share * np.log(share)).sum()))
-    residual = 4.0 + np.array([-1.0, -1.0, -2.0, -2.0]) - np.array([0.5, 2.5, 7.5, -25.0])
+    # what failed is no part of the target
+    residual = 4.0 + np.array([-1.0, -1.0, -2.0]) - np.array([0.5, 2.5, 7.5])
     assert metrics["residual_std"] == pytest.approx(residual.std())
     assert metrics["log_z_gap"] == pytest.approx(4.0 - metrics["log_z_importance"])
     assert evaluation_metrics([failed()], 0.0)["valid_rate"] == 0.0

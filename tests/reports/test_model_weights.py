@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from synthstats_lightning.evaluation.model_weights import evidence_weights, stacking_weights
+from synthstats_lightning.reports.model_weights import evidence_weights, stacking_weights
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -1,0 +1,1 @@
+"""The report as one page that needs neither network nor server."""
