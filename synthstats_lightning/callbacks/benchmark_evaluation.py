@@ -77,7 +77,9 @@ class BenchmarkEvaluation(Callback):
         if not isinstance(pl_module, GFlowNetModule):
             raise TypeError(f"BenchmarkEvaluation needs a GFlowNetModule, got {type(pl_module).__name__}")
         if trainer.is_global_zero:
-            measurements = self._measure(trainer, PolicyWriter(pl_module, self.num_programs))
+            proposal = getattr(getattr(trainer, "datamodule", None), "proposal", "nothing")
+            writer = PolicyWriter(pl_module, self.num_programs, proposal=proposal)
+            measurements = self._measure(trainer, writer)
             self.table = summarise(measurements)
             self._report(run_folder(trainer), measurements)
             for environment, rows in self.table.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from lightning.pytorch.utilities import rank_zero_warn
@@ -22,7 +22,7 @@ def add_demonstrations(
     scorer: SampleScorer,
     module: GFlowNetModule,
     buffer: ReplayBuffer,
-    reward: Reward,
+    reward: Callable[[int], Reward],
     step: int,
 ) -> list[ProgramRecord]:
     """Scores given programs and pins those that have a score in the buffer; what it holds already is skipped.
@@ -32,7 +32,7 @@ def add_demonstrations(
         scorer: The workers that score the demonstrations.
         module: Whose policy's tokens and log-probabilities they are stored with.
         buffer: The replay buffer, which has a prompt for every task.
-        reward: As it is at present.
+        reward: From the number of a task to its reward, as it is at present.
         step: Training step that the stored programs are dated with.
 
     Returns:
@@ -46,12 +46,13 @@ def add_demonstrations(
         for item, ids in zip(demonstrations, tokens, strict=True)
     ]
     missing = [(item, trajectory) for item, trajectory in given if trajectory not in buffer]
-    futures = [scorer.pool.submit(item.source, scorer.tasks[row.task_index]) for item, row in missing]
+    futures = [scorer.score(item.source, row.task_index) for item, row in missing]
     records: list[ProgramRecord] = []
     failed: list[str] = []
     for start in range(0, len(missing), PROGRAMS_PER_PASS):
         part = slice(start, start + PROGRAMS_PER_PASS)
-        batch = collate([row for _, row in missing[part]], buffer.prompts).to(policy.device)
+        rows = [row for _, row in missing[part]]
+        batch = collate(rows, buffer.prompts, prior_prompts=buffer.prior_prompts).to(policy.device)
         own, reference = _log_probs(module, batch)
         columns = zip(missing[part], futures[part], own.tolist(), reference.tolist(), strict=True)
         for (item, row), future, log_prob, reference_log_prob in columns:
@@ -62,7 +63,7 @@ def add_demonstrations(
             if not record.score.scored:
                 failed.append(f"line {item.line} ({record.score.failure}: {record.score.message})")
                 continue
-            buffer.add(scorer.trajectory(program, record.score, reward), pinned=True)
+            buffer.add(scorer.trajectory(program, record.score, reward(row.task_index)), pinned=True)
             record.count = 0
             records.append(record)
     if failed:
@@ -79,5 +80,7 @@ def _log_probs(module: GFlowNetModule, batch: TrajectoryBatch) -> tuple[Tensor, 
     given = batch.prompt_ids, batch.program_ids, batch.program_mask, batch.prompt_mask
     with policy.evaluating():
         own = policy.program_log_probs(*given, min_new_tokens=minimum)
+        prior_ids, prior_mask = batch.prior_prompts
+        given = prior_ids, batch.program_ids, batch.program_mask, prior_mask
         with policy.reference():
             return own, policy.program_log_probs(*given, min_new_tokens=minimum)

@@ -3,63 +3,90 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from synthstats_lightning.callbacks.findings.unscored import NothingScoredError
+from synthstats_lightning.callbacks.logged_pictures import log_pictures
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.run_parts import run_folder
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.module import GFlowNetModule
-from synthstats_lightning.reports.closing import TaskReport, draw_posterior, picture_name, write_report
-from synthstats_lightning.reports.journal import PROGRAMS
-from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.reports.closing import TaskReport, write_report
+from synthstats_lightning.reports.comparisons import Submit, compared_programs
+from synthstats_lightning.reports.journal import PROGRAMS, journals, read_records
+from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.reports.report_files import (
+    FOR_PROGRAMS,
+    PAGE,
+    ReportFiles,
+    Workers,
+    write_report_files,
+)
 from synthstats_lightning.reports.shares import merged_records
 from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.interrupts import interruptible
 from synthstats_lightning.runtime.streams import Stream
+from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.tasks import Task
 
 ROUND = 500
 """Fresh programs that are sampled at once, of all tasks together: the deadline is looked at in between."""
-FOR_PROGRAMS = 0.8
-"""Share of the deadline after which no more fresh programs are waited for; the rest is for the pictures."""
+INTERRUPTED_SECONDS = 10.0
+"""What predictions may take after Ctrl-C, new workers for them included."""
 
 
 class PosteriorReport(Callback):
     """Samples the trained policy once more and reports what it has learned.
 
-    Prints a table of the best structures and, per task, learned log Z beside its importance-sampling
-    estimate; writes `report.json` (per task what `evaluation_metrics` says of the fresh programs, and what is
-    left out) and `posterior.png` (`posterior-TASK.png` for each of several tasks) into the run's folder. The
-    fresh programs join `programs.jsonl` as they are scored.
+    Prints a table of the best forms and, per task, learned log Z beside its importance-sampling
+    estimate. Writes into the run's folder `report.html`, one page with everything that needs neither network
+    nor server, its pictures as PNG (`posterior.png`, `checks.png`, `learning.png` and `search.png`, with the
+    task's name for each of several tasks), and `report.json` (per task what `evaluation_metrics` says of the
+    fresh programs, and what is left out). The pictures go to TensorBoard and W&B too. The fresh programs join
+    `programs.jsonl` as they are scored.
 
     What is not there by the deadline, or fails, is left out, and said. After Ctrl-C the report is of what is
-    there by then, without a picture; without any fresh program it is of the programs of the run.
+    there by then, and takes seconds; without any fresh program it is of the programs of the run.
     `evaluation.run_report` makes it again from the run's folder.
 
     Args:
         num_programs: Fresh programs per task, shared among the processes of a run; with `None` there is
             no report.
-        top: Structures in the table.
-        plotted: Structures in the picture.
+        top: Forms in the table.
+        plotted: Forms with predictions of their own.
         deadline: Seconds that the report may take, from the last score of training on.
+        compare: Files of your own programs, which the leaderboard shows beside what the run has found.
 
     Raises:
         ValueError: If a number is out of range.
+        FileNotFoundError: If a file of `compare` is not there.
     """
 
     def __init__(
-        self, num_programs: int | None = 2000, top: int = 10, plotted: int = 4, deadline: float = 120.0
+        self,
+        num_programs: int | None = 2000,
+        top: int = 10,
+        plotted: int = 4,
+        deadline: float = 120.0,
+        compare: list[str] | None = None,
     ) -> None:
         for name, value in {"num_programs": num_programs, "top": top, "plotted": plotted}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if not deadline > 0:
             raise ValueError(f"deadline must be a positive number of seconds, got {deadline}")
+        self.compare = [Path(path) for path in compare or ()]
+        for path in self.compare:
+            if not path.is_file():
+                raise FileNotFoundError(f"compare must name files, got {path}, which is none")
         self.num_programs = num_programs
         self.top = top
         self.plotted = plotted
@@ -68,11 +95,13 @@ class PosteriorReport(Callback):
         self._folder = Path()
         self._scorer: SampleScorer | None = None
         self._pending: list[PendingProgram] = []
+        self._began = False
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Asks for the run's folder, while all ranks do."""
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Asks for the run's folder, while all ranks do and before any program is scored."""
         self._folder = run_folder(trainer)
         self._pending = []
+        self._began = False
         if self.num_programs is not None:
             self._scorer = scoring_and_module(trainer, pl_module, self)[0].scorer
         self.metrics = {}
@@ -83,47 +112,118 @@ class PosteriorReport(Callback):
             return
         scoring, module = scoring_and_module(trainer, pl_module, self)
         scoring.on_train_end(trainer, pl_module)
+        self._began = True
         started = time.monotonic()
+        begun = self._begin_comparisons(scoring.scorer) if trainer.is_global_zero else None
         left_out = self._sample(scoring, trainer, module, started + FOR_PROGRAMS * self.deadline)
         fresh, missing = self._fresh(scoring)
         ranks = gather_objects((fresh, left_out + missing))
         if not trainer.is_global_zero:
             return
-        reports = self._reports(scoring, module, merged_records([rank[0] for rank in ranks]))
+        reports = self._reports(scoring.records, module, merged_records([rank[0] for rank in ranks]))
+        no_posterior = scoring.reward.no_posterior()
         for report in reports:
             report.left_out += dict.fromkeys(line for rank in ranks for line in rank[1])
-        for report, task in zip(reports, scoring.scorer.tasks, strict=True):
-            path = self._folder / picture_name(task.name, len(reports))
-            try:
-                predict = scoring.scorer.pool.predict
-                draw_posterior(report, task, self.plotted, predict, path, started + self.deadline)
-            except Exception as error:  # a picture is no reason to lose the numbers
-                report.left_out.append(f"the picture: {type(error).__name__}: {error}")
+            report.left_out += [no_posterior] if no_posterior else []
+        scoring.tempering.health.conclude_report(trainer.global_step, reports)
+        ends = started + self.deadline
+        files = self._write_files(reports, scoring.scorer, scoring.scorer.pool, ends, begun)
         self.metrics = write_report(self._folder, reports, top=self.top)
+        if files is not None:
+            try:
+                log_pictures(trainer.loggers, files.pictures, trainer.global_step)
+            except Exception as error:  # a logger that is gone is no reason to end a run with an error
+                print(f"the logger has no pictures: {type(error).__name__}: {error}", file=sys.stderr)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Says where the programs are."""
         if self.metrics and trainer.is_global_zero:
             scoring, _ = scoring_and_module(trainer, pl_module, self)
             print(f"{len(scoring.records)} distinct programs in {self._folder / PROGRAMS}")
+            if (self._folder / PAGE).is_file():
+                print(f"report: {self._folder / PAGE}")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """After Ctrl-C, reports what is there, unless the report was done or there is another Ctrl-C."""
-        if self._scorer is None or self.metrics or not isinstance(exception, KeyboardInterrupt):
+        """After Ctrl-C or an error, reports what is on the disk, unless there is a report or another Ctrl-C.
+
+        What an error of the report itself has kept from being written is not tried again.
+        """
+        interrupted = isinstance(exception, KeyboardInterrupt)
+        if self._scorer is None or self.metrics or (self._began and not interrupted):
             return
+        if isinstance(exception, NothingScoredError):
+            return  # which says all that there is to say
         if trainer.fast_dev_run or not trainer.is_global_zero:  # type: ignore[attr-defined]
             return
         scoring, module = scoring_and_module(trainer, pl_module, self)
+        ending = "was interrupted" if interrupted else "ended with an error"
         with interruptible("the report"):
-            fresh: dict[int, list[ProgramRecord]] = {}
-            for program in self._pending:
-                if program.has_score:
-                    fresh.setdefault(program.task_index, []).append(self._scorer.record(program))
-            reports = self._reports(scoring, module, fresh)
-            if any(report.fresh or report.records for report in reports):
-                for report in reports:
-                    report.left_out.append("what was not there when the run was interrupted; the picture")
-                self.metrics = write_report(self._folder, reports, top=self.top)
+            try:
+                self._report_rest(scoring, module, self._scorer, ending)
+            except Exception as error:  # the run ends with an error of its own, or as it was asked to
+                print(f"the report could not be written: {type(error).__name__}: {error}", file=sys.stderr)
+
+    def _report_rest(
+        self, scoring: ProgramScoring, module: GFlowNetModule, scorer: SampleScorer, ending: str
+    ) -> None:
+        """Reports the programs on the disk, of a run that was interrupted or ended by an error."""
+        fresh: dict[int, list[ProgramRecord]] = {}
+        for program in self._pending:
+            if program.has_score:
+                fresh.setdefault(program.task_index, []).append(scorer.record(program))
+        written = read_records(self._folder) if journals(self._folder) else scoring.records
+        reports = self._reports(written, module, fresh)
+        if not any(report.fresh or report.records for report in reports):
+            print(f"no report: the run {ending} before any program had a score", file=sys.stderr)
+            return
+        for report in reports:
+            report.left_out.append(f"what was not there when the run {ending}")
+        self.metrics = write_report(self._folder, reports, top=self.top)
+        ends = time.monotonic() + INTERRUPTED_SECONDS
+        made = scorer.pool.settings
+        # the run's own workers have ended
+        with ProgramScorer(2, made.limits, made.engine, made.sandbox) as workers:
+            self._write_files(reports, scorer, workers, ends)
+        print(f"report: {self._folder / PAGE}")
+
+    def _begin_comparisons(self, scorer: SampleScorer) -> Submit:
+        """Starts scoring what the forms are compared with, before fresh programs keep the workers busy."""
+        started: dict[tuple[str, str], Future[Score]] = {
+            (task.name, source): scorer.pool.whole_score(source, task)
+            for task in scorer.tasks
+            for source in compared_programs(task, self.compare).values()
+        }
+
+        def submit(source: str, task: Task) -> Future[Score]:
+            found = started.get((task.name, source))
+            return scorer.pool.whole_score(source, task) if found is None else found
+
+        return submit
+
+    def _write_files(
+        self,
+        reports: list[TaskReport],
+        scorer: SampleScorer,
+        workers: Workers,
+        deadline: float,
+        begun: Submit | None = None,
+    ) -> ReportFiles | None:
+        """The page and the pictures; `None`, which is said, where they cannot be written."""
+        try:
+            return write_report_files(
+                self._folder,
+                reports,
+                scorer.tasks,
+                workers,
+                plotted=self.plotted,
+                deadline=deadline,
+                own=self.compare,
+                begun=begun,
+            )
+        except Exception as error:  # a page is no reason to lose the numbers
+            for report in reports:
+                report.left_out.append(f"{PAGE}: {type(error).__name__}: {error}")
+            return None
 
     def _sample(
         self, scoring: ProgramScoring, trainer: Trainer, module: GFlowNetModule, deadline: float
@@ -178,17 +278,19 @@ class PosteriorReport(Callback):
             )
         fresh: dict[int, list[ProgramRecord]] = {}
         for program in scored:
-            scoring.journal.add(scoring.scorer.record(program))
+            record = scoring.scorer.record(program)
+            record.fresh = 1
+            scoring.journal.add(record)
             fresh.setdefault(program.task_index, []).append(scoring.record(program))
         return fresh, left_out
 
     def _reports(
-        self, scoring: ProgramScoring, module: GFlowNetModule, fresh: dict[int, list[ProgramRecord]]
+        self, records: ProgramRecords, module: GFlowNetModule, fresh: dict[int, list[ProgramRecord]]
     ) -> list[TaskReport]:
         return [
             TaskReport(
                 task.name,
-                [record for record in scoring.records if record.task == task.name],
+                [record for record in records if record.task == task.name],
                 fresh.get(index, []),
                 module.learned_log_z(index),
                 module.objective,

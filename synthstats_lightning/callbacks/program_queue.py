@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -43,6 +44,9 @@ class ProgramQueue:
             (`"drop"`), or stored without counting as a recent sample, so that it is replayed less
             (`"store"`).
 
+    Attributes:
+        deadline: When nothing is waited for any more, on the clock of `time.monotonic`; never by default.
+
     Raises:
         ValueError: If a number is out of range, or `stale` is unknown.
     """
@@ -57,6 +61,7 @@ class ProgramQueue:
         self.max_in_flight = max_in_flight
         self.max_age = max_age
         self.stale = stale
+        self.deadline = math.inf
         self.skipped_rounds = 0
         self.stale_programs = 0
         self.waiting_seconds = 0.0
@@ -87,11 +92,16 @@ class ProgramQueue:
         Each leaves the queue when the next one is asked for, so that an interruption loses none.
 
         Args:
-            seconds: How long to wait for all of them; `None` is as long as it takes.
+            seconds: How long to wait for all of them; `None` is as long as it takes. Until the deadline at
+                most, but with `None` in any case for one.
         """
         if seconds != 0 and self._items:
             started = time.perf_counter()
-            wait([program.score for program in self._items], seconds)
+            scores = [program.score for program in self._items]
+            left = max(0.0, min(self.deadline - time.monotonic(), math.inf if seconds is None else seconds))
+            done = wait(scores, None if math.isinf(left) else left).done
+            if seconds is None and not done:
+                wait(scores, None, FIRST_COMPLETED)
             self.waiting_seconds += time.perf_counter() - started
         items, self._items = self._items, []
         for program in items:
@@ -115,6 +125,15 @@ class ProgramQueue:
         waited = time.perf_counter() - started
         self.waiting_seconds += waited
         return waited
+
+    def is_late(self) -> bool:
+        """Whether the deadline is over."""
+        return time.monotonic() >= self.deadline
+
+    def counts(self) -> tuple[int, int]:
+        """How many of the programs have a score, and how many there are; another thread may ask."""
+        items, finished = self._items, len(self._finished)
+        return finished + sum(program.score.done() for program in items), finished + len(items)
 
     def scored(self) -> Iterator[PendingProgram]:
         """The programs that have a score now; all stay in the queue."""
@@ -147,6 +166,19 @@ class ProgramQueue:
                 scorer.withdraw(program)
             else:
                 self._items.append(program)
+
+    def withdraw(self, scorer: SampleScorer) -> int:
+        """Tells the workers that nobody waits for what has no score; how many programs that are.
+
+        All stay in the queue: a checkpoint holds them.
+
+        Args:
+            scorer: Which has been asked for the scores.
+        """
+        left = [program for program in self._items if not program.score.done()]
+        for program in left:
+            scorer.withdraw(program)
+        return len(left)
 
     def sums(self) -> QueueSums:
         """What happened since the last call."""
@@ -205,7 +237,7 @@ def queue_metrics(total: QueueSums, elapsed: float) -> dict[str, float]:
 def _plain(program: PendingProgram) -> tuple[Any, ...]:
     ids = list(program.program_ids)
     task, source, prior = program.task_index, program.source, program.reference_log_prob
-    row = (task, source, ids, program.log_prob, prior, program.step)
+    row = (task, source, ids, program.log_prob, prior, program.step, program.proposal_log_prob)
     if program.episode is None:
         return (*row, list(program.token_log_probs)) if program.token_log_probs else row
     return (*row, list(program.runs), program.episode.state())

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,18 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.allocation import allocate
+from synthstats_lightning.callbacks.course.reward_tempering import RewardTempering
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
+from synthstats_lightning.callbacks.findings.unscored import check_scored
 from synthstats_lightning.callbacks.prefixes import draw_prefixes
 from synthstats_lightning.callbacks.program_evaluation import ProgramEvaluation
 from synthstats_lightning.callbacks.program_queue import ProgramQueue, Stale
 from synthstats_lightning.callbacks.replay_ratio import ReplayRatio
-from synthstats_lightning.callbacks.round_settings import round_settings
+from synthstats_lightning.callbacks.round_settings import check_counts, round_settings
 from synthstats_lightning.callbacks.run_parts import (
     gflownet_module,
+    register_prompts,
     required_buffer,
     run_buffer,
     run_folder,
@@ -33,7 +36,7 @@ from synthstats_lightning.callbacks.run_parts import (
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.window import Window, log_metrics, window_metrics
 from synthstats_lightning.confinement import Level, check_level
-from synthstats_lightning.learning.loops import is_log_step
+from synthstats_lightning.learning.loops import is_ending, is_log_step
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.policy.sampling import stream_seed
@@ -50,7 +53,7 @@ from synthstats_lightning.runtime.rank_watch import RankWatch
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
-from synthstats_lightning.scoring.schedule import RewardSchedule
+from synthstats_lightning.scoring.schedule import ADAPTIVE, RewardSchedule
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
 
@@ -74,25 +77,22 @@ class ProgramScoring(ProgramEvaluation):
         synchronous: Whether a sampling round waits for its scores.
         max_in_flight: Programs that may wait for a score; a sampling round is skipped while more do.
         max_age: Training steps after which a sampled program is stale; never by default.
-        stale: Whether a stale program is dropped (`"drop"`), or stored without counting as a recent sample,
-            so that it is replayed less (`"store"`).
+        stale: Whether a stale program is dropped (`"drop"`), or stored and replayed less (`"store"`).
         drain_seconds: How long the end of training waits for the programs that are still being scored.
         num_workers: Sandbox workers of each process of the run, each with a single-threaded scoring process;
             by default one less than the process's share of the machine's cores, at least one.
         sampling: Temperature, exploration and length of training samples; the module's own by default.
         anneal_steps: Training steps over which the temperature of training samples goes, linearly, from that
             of `sampling` to the module's own, and its other exploration to none; 0 keeps them.
-        reward_schedule: How `beta` and `prior_weight` of the reward come to their final values; they have
-            them from the start by default.
+        reward_schedule: How `beta` and `prior_weight` of the reward come to their final values; by default
+            `beta` as the spread of the scores allows, and `prior_weight` has it from the start.
         prefix_resampling_fraction: Share of a sampling round, from 0 to 1, that goes on from prefixes of good
-            programs of the buffer: drawn by reward priority, cut at a uniformly drawn token. For balance
-            objectives; 0 by default.
+            programs of the buffer, cut at a uniformly drawn token; for balance objectives.
         limits: What the sandbox lets a program use: memory, processor time, wall time, output.
         sandbox: How strictly the kernel confines programs: `strict`, `standard` (interpreter's files may be
             read), `plus` (namespaces as well) or `none` (not at all, with a warning).
-        engine: How much work the scoring engine spends on a program, and what it accepts.
-        score_cache: File of scores, made if need be, that outlives the run and that several runs on one
-            machine may share: an equal program of an equal task is scored once. None by default.
+        engine: Work on a program, and what is accepted; by default up to the score that the reward counts.
+        score_cache: File of scores that outlives the run and that other runs may share; none by default.
         buffer: The replay buffer; by default the data module's `buffer`.
         tasks: The tasks; by default the data module's `tasks`.
         exchange_every_n_steps: On several processes, training steps between exchanges of what their buffers
@@ -106,6 +106,8 @@ class ProgramScoring(ProgramEvaluation):
             many programs were scored and not on what else the machine did; rounds are sampled meanwhile. By
             default the schedule's own ratio, so that a round that a full queue puts off is made up for;
             `.inf` never waits.
+        require_scored: Whether a run ends at once, with a table of what became of its programs, where none
+            of the warm-up, and none that it was given, has a score.
 
     Raises:
         ValueError: If a number is out of range.
@@ -124,7 +126,7 @@ class ProgramScoring(ProgramEvaluation):
         num_workers: int | None = None,
         sampling: SamplingSettings | None = None,
         anneal_steps: int = 0,
-        reward_schedule: RewardSchedule | None = None,
+        reward_schedule: RewardSchedule = ADAPTIVE,
         prefix_resampling_fraction: float = 0.0,
         limits: SandboxLimits | None = None,
         sandbox: Level = "strict",
@@ -139,25 +141,21 @@ class ProgramScoring(ProgramEvaluation):
         drain_seconds: float = 300.0,
         max_records: int = 50_000,
         max_replay_ratio: float | None = None,
+        require_scored: bool = True,
     ) -> None:
-        for name, value in {
-            "programs_per_step": programs_per_step,
-            "every_n_steps": every_n_steps,
-            "warmup_programs": warmup_programs,
-            "num_workers": 1 if num_workers is None else num_workers,
-        }.items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        for name, number in {"anneal_steps": anneal_steps, "drain_seconds": drain_seconds}.items():
-            if not number >= 0:
-                raise ValueError(f"{name} must be at least 0, got {number}")
-        if not 0 <= prefix_resampling_fraction <= 1:
-            raise ValueError(
-                f"prefix_resampling_fraction must be from 0 to 1, got {prefix_resampling_fraction}"
-            )
+        check_counts(
+            at_least_one={
+                "programs_per_step": programs_per_step,
+                "every_n_steps": every_n_steps,
+                "warmup_programs": warmup_programs,
+                "num_workers": num_workers,
+            },
+            at_least_zero={"anneal_steps": anneal_steps, "drain_seconds": drain_seconds},
+            shares={"prefix_resampling_fraction": prefix_resampling_fraction},
+        )
         super().__init__()
         self.reward = reward or Reward()
-        self.reward_schedule = reward_schedule or RewardSchedule()
+        self.reward_schedule = reward_schedule
         self.reward_schedule.at(self.reward, 0)  # what it cannot start from is an error here
         self.prefix_resampling_fraction = prefix_resampling_fraction
         self.programs_per_step = programs_per_step
@@ -175,18 +173,19 @@ class ProgramScoring(ProgramEvaluation):
         self.executor = executor
         self.exchange = BufferExchange(exchange_every_n_steps)
         self.max_records = max_records
+        self.require_scored = require_scored
         self.journal = RecordJournal(ProgramRecords(capacity=max_records))
         self.failures: Counter[FailureCategory] = Counter()
         self._given_buffer = buffer
-        self._given_tasks = tasks
+        self.given_tasks = tasks
         self._scorer: SampleScorer | None = None
         self.queue = ProgramQueue(max_in_flight, max_age, stale)
         self.replay = ReplayRatio(max_replay_ratio)
         self._random_state: dict[str, Any] | None = None
-        self._present = self.reward
+        self.tempering = RewardTempering(self.reward, self.reward_schedule)
         self._sharing: ReplayBuffer | None = None
         self._stream = 0
-        self._window = Window()
+        self._window = self.warmup_window = Window()
         self._watch: RankWatch | None = None
         self._interrupted = False
         self._ended = False
@@ -220,14 +219,14 @@ class ProgramScoring(ProgramEvaluation):
         if self._watch is None:
             self._watch = RankWatch()
         self._interrupted = False
-        tasks = run_tasks(trainer, self._given_tasks)
+        tasks = run_tasks(trainer, self.given_tasks)
         buffer = run_buffer(trainer, self._given_buffer)
         self._sharing = buffer if buffer is not None and buffer.multiplicity == "program" else None
         if self._scorer is None and stage != "predict":
             pool = ProgramScorer(
                 num_workers=self.num_workers or scoring_workers(own_cores()),
                 limits=self.limits,
-                settings=self.engine,
+                settings=(self.engine or EngineSettings()).up_to(self.reward.score),
                 sandbox=self.sandbox,
                 score_cache=self.score_cache,
                 executor=self.executor,
@@ -239,6 +238,7 @@ class ProgramScoring(ProgramEvaluation):
         """Ends the workers."""
         self.close()
         self.journal.close()
+        self.tempering.health.log.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Writes what has a score by then, ends the workers and tells the other ranks, which end too."""
@@ -267,21 +267,22 @@ class ProgramScoring(ProgramEvaluation):
         """Registers prompts, takes up what a checkpoint left without a score, and fills the buffer."""
         module = gflownet_module(pl_module)
         buffer = self.buffer(trainer)
-        for index, prompt in enumerate(self.scorer.prompts):
-            buffer.register_prompt(index, module.loaded_policy.encode_prompt(*prompt))
+        register_prompts(buffer, self.scorer.tasks, self.scorer.prompts, module.loaded_policy)
         buffer.on_policy = module.objective.on_policy
         self._ended = False
         folder = run_folder(trainer)
         if not trainer.fast_dev_run:  # type: ignore[attr-defined]
             self.journal.start(folder, *rank_and_size(), resumed=trainer.global_step > 0)
+            self.tempering.health.open(folder, trainer)
         for record in self.records:
             self.scorer.remember(record)
         self.queue.resubmit(self.scorer)
         self.exchange.start(buffer)
-        self._update_rewards(trainer)
+        self.tempering.start(self.scorer.tasks, module, resumed=trainer.global_step > 0)
+        self.tempering.follow_schedule(trainer.global_step, buffer)
         given: list[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
         for record in add_demonstrations(
-            given, self.scorer, module, buffer, self._present, trainer.global_step
+            given, self.scorer, module, buffer, self.tempering.present, trainer.global_step
         ):
             self.journal.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
@@ -289,7 +290,11 @@ class ProgramScoring(ProgramEvaluation):
             self._sample_round(trainer, module, missing)
             self._harvest(trainer, seconds=None)
             self.replay.warmup = self.replay.scored
-        self._window = Window()
+            if self.require_scored:
+                check_scored([*self._window.records, *self.records])
+        if trainer.global_step == 0:
+            self.tempering.update(trainer, module, buffer)
+        self.warmup_window, self._window = self._window, Window()
         self.queue.sums()
         if self._random_state is not None:
             set_random_state(self._random_state)
@@ -300,12 +305,15 @@ class ProgramScoring(ProgramEvaluation):
     ) -> None:
         """Takes finished scores into the buffer, samples the next programs and waits where it must."""
         module = gflownet_module(pl_module)
-        self._update_rewards(trainer)
+        self.tempering.follow_schedule(trainer.global_step, self.buffer(trainer))
         self._harvest(trainer)
         ended = module.ended_step(trainer)
-        if ended and trainer.global_step % self.every_n_steps == 0 and self.queue.has_room():
+        due = ended and trainer.global_step % self.every_n_steps == 0
+        if due and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
             self._harvest(trainer, None if self.synchronous or module.objective.on_policy else 0.0)
+        if due:
+            self.tempering.update(trainer, module, self.buffer(trainer))
         self.replay.train(len(batch))
         self._wait_for_scores(trainer, module)
         if not ended:
@@ -319,41 +327,33 @@ class ProgramScoring(ProgramEvaluation):
         if not trainer.interrupted and not self._ended:
             self._ended = True
             self._harvest(trainer, seconds=self.drain_seconds)
-            if len(self.queue):
+            if (left := self.queue.withdraw(self.scorer)) and not self.queue.is_late():
                 rank_zero_warn(
-                    f"{len(self.queue)} programs still had no score {self.drain_seconds:g} seconds after the"
-                    " last training step"
+                    f"{left} programs still had no score {self.drain_seconds:g} seconds after the last"
+                    " training step"
                 )
         self.sync()
-        self._present = self.reward
+        self.tempering.end()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Brings the programs of all ranks into the file, and the records, of the first one."""
         self.journal.gather()
 
-    def record(self, program: PendingProgram) -> ProgramRecord:
-        """Waits for a program's score and rewards it as the objective would at present.
+    def record(self, program: PendingProgram, reward: Reward | None = None) -> ProgramRecord:
+        """Waits for a program's score and rewards it as the present target does, without the floor.
 
         Its log reward is that of the present temperature, and shared among texts where the buffer says
         so; that of `records` is of the final temperature and never shared.
 
         Args:
             program: The program whose score has come.
+            reward: The plain reward of another moment; the present one by default.
         """
-        if self._present == self.reward:
-            record = self.scorer.record(program)
-        else:
-            record = self.scorer.record(program, self._present)
+        record = self.scorer.record(program, reward or self.tempering.plain(program.task_index))
         if self._sharing is not None:
             canonical = record.score.canonical if record.score.scored else None
             record.log_reward -= self._sharing.log_num_texts(program.task_index, canonical or "")
         return record
-
-    def _update_rewards(self, trainer: Trainer) -> None:
-        present = self.reward_schedule.at(self.reward, trainer.global_step)
-        if present != self._present:
-            self._present = present
-            self.buffer(trainer).update_rewards(present.blend)
 
     def buffer(self, trainer: Trainer) -> ReplayBuffer:
         """The buffer that programs go to.
@@ -385,8 +385,8 @@ class ProgramScoring(ProgramEvaluation):
                 programs += self.scorer.resample_suffixes(trainer, module, prefixes, settings, stream)
                 num_samples -= resampled
         if num_samples:
-            stream = Stream.ALLOCATION.at(self._stream)
-            generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
+            seed = stream_seed(module.seed, module.global_rank, Stream.ALLOCATION.at(self._stream))
+            generator = np.random.default_rng(seed)
             weights = getattr(getattr(trainer, "datamodule", None), "sampling_weights", None)
             numbers = num_samples if weights is None else allocate(num_samples * tasks, weights, generator)
             programs += self.scorer.sample(
@@ -403,7 +403,7 @@ class ProgramScoring(ProgramEvaluation):
         per_round = self.programs_per_step * len(self.scorer.tasks)
         per_batch = per_round / (self.every_n_steps * trainer.accumulate_grad_batches)
         leeway = self.queue.max_in_flight + per_round
-        while self.replay.ahead(per_batch, leeway) and not (trainer.should_stop or trainer.received_sigterm):
+        while self.replay.ahead(per_batch, leeway) and not (is_ending(trainer) or self.queue.is_late()):
             if len(self.queue) <= self.queue.max_in_flight:
                 self._sample_round(trainer, module, self.programs_per_step)
             if message := self.replay.waited(self.queue.wait_for_one(1.0), per_batch):
@@ -411,19 +411,19 @@ class ProgramScoring(ProgramEvaluation):
             self._harvest(trainer)
 
     def _harvest(self, trainer: Trainer, seconds: float | None = 0.0) -> None:
-        buffer, step = self.buffer(trainer), trainer.global_step
+        buffer, step, present = self.buffer(trainer), trainer.global_step, self.tempering.present
         for program in self.queue.take(seconds):
             stale = self.queue.is_stale(program, step)
             if stale and self.queue.stale == "drop":
                 continue
             record = self.scorer.record(program)
-            trajectory = self.scorer.trajectory(program, record.score, self._present)
+            trajectory = self.scorer.trajectory(program, record.score, present(program.task_index))
             buffer.merge([trajectory]) if stale else buffer.add(trajectory)
+            self.tempering.observe(program, trajectory, buffer)
             self.keep(program, record)
             self.replay.scored += 1
-            self._window.records.append(record)
-            if record.score.failure is not None:
-                self.failures[record.score.failure] += 1
+            self._window.records.append(replace(record, log_reward=trajectory.log_reward))
+            self.failures.update([failure] if (failure := record.score.failure) else [])
         self.queue.drop_stale(step, self.scorer)
 
     def keep(self, program: PendingProgram, record: ProgramRecord) -> None:
@@ -455,10 +455,7 @@ class ProgramScoring(ProgramEvaluation):
         sums = window.sums(len(self.queue), self.scorer.pool.worker_restarts, failures)
         trained, scored, _ = self.replay.state()
         sums = sums._replace(queue=self.queue.sums(), trained=trained, scored=scored)
-        log_metrics(module, window_metrics(gather_objects(sums)))
-        for name, way in asdict(self.reward_schedule).items():
-            if way is not None:
-                module.log(f"reward/{name}", getattr(self._present, name))
+        log_metrics(module, window_metrics(gather_objects(sums)) | self.tempering.metrics())
 
     def state_dict(self) -> dict[str, Any]:
         """Of every rank, stream, records and programs in flight, in primitive types."""
@@ -470,6 +467,7 @@ class ProgramScoring(ProgramEvaluation):
             "exchanged": self.exchange.state(),
             "replay": self.replay.state(),
             "random_state": random_state(),
+            "tempering": self.tempering.state(),
             "skipped_rounds": self.queue.skipped_rounds,
             "stale_programs": self.queue.stale_programs,
         }
@@ -497,3 +495,4 @@ class ProgramScoring(ProgramEvaluation):
         self._random_state = ranks[rank % len(ranks)].get("random_state")
         self.replay.restore([item.get("replay", (0, 0, 0)) for item in ranks])
         self.exchange.restore([item["exchanged"] for item in ranks])
+        self.tempering.restore([item["tempering"] for item in ranks])

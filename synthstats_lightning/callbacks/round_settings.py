@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings, annealed, on_policy
 
@@ -23,3 +25,29 @@ def round_settings(
     if given is None or not anneal_steps:
         return given or final
     return annealed(given, final.temperature, step / anneal_steps)
+
+
+def check_counts(
+    at_least_one: Mapping[str, int | None],
+    at_least_zero: Mapping[str, float | int],
+    shares: Mapping[str, float | int],
+) -> None:
+    """Refuses numbers of rounds that are out of range.
+
+    Args:
+        at_least_one: Numbers by name; `None` where one is found later.
+        at_least_zero: Numbers by name.
+        shares: Numbers by name, each from 0 to 1.
+
+    Raises:
+        ValueError: If one is.
+    """
+    for name, value in at_least_one.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    for name, number in at_least_zero.items():
+        if not number >= 0:
+            raise ValueError(f"{name} must be at least 0, got {number}")
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {share}")

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities import rank_zero_warn
 
 from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy import Policy
+from synthstats_lightning.policy.prompt_room import too_many_covariates
 from synthstats_lightning.replay import ReplayBuffer
-from synthstats_lightning.tasks import Task
+from synthstats_lightning.tasks import Prompt, TableTask, Task
 
 
 def run_folder(trainer: Trainer) -> Path:
@@ -70,6 +73,26 @@ def required_buffer(trainer: Trainer, given: ReplayBuffer | None) -> ReplayBuffe
     if buffer is None:
         raise TypeError("ProgramScoring needs `buffer`: pass it, or use a data module with that attribute")
     return buffer
+
+
+def register_prompts(
+    buffer: ReplayBuffer, tasks: Sequence[Task], prompts: Sequence[Prompt], policy: Policy
+) -> None:
+    """Gives a buffer the prompts, and the prior's; warns of more covariates than the policy was made for.
+
+    Args:
+        buffer: The replay buffer of the run.
+        tasks: The tasks of the run, in the order of their `task_index`.
+        prompts: The prompts of these tasks, one each.
+        policy: It writes their programs.
+    """
+    config = policy.text_config
+    for task in tasks:
+        number = len(task.understood.covariates) if isinstance(task, TableTask) else 0
+        if warning := too_many_covariates(config, policy.name, task.name, number):
+            rank_zero_warn(warning)
+    for index, prompt in enumerate(prompts):
+        buffer.register_prompt(index, policy.encode_prompt(*prompt), policy.encode_prompt(*prompt.prior))
 
 
 def _of_data_module(trainer: Trainer, name: str) -> Any:

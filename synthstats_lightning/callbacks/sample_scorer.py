@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -14,12 +15,15 @@ from lightning.pytorch import Trainer
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.pool.term_scorer import TermScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.runtime.single_precision import is_finite
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Task, baseline_program, task_prompt
+from synthstats_lightning.tasks.proposal import looking
 
 
 class PendingProgram(NamedTuple):
@@ -36,6 +40,9 @@ class PendingProgram(NamedTuple):
         runs: Of an episode: what policy and environment wrote of the tokens, see `Trajectory`.
         episode: What the environment knows of an episode; `None` for a program of one turn.
         token_log_probs: Of each token under the policy that sampled it, in nats; empty if not kept.
+        proposal_log_prob: With which it was drawn, in nats; +inf if unknown, as of a program that was given.
+        span: The first of the tokens that the source was taken from, and that behind the last; `None` if
+            unknown, as of a program that was given.
     """
 
     task_index: int
@@ -48,6 +55,8 @@ class PendingProgram(NamedTuple):
     runs: tuple[int, ...] = ()
     episode: Any = None
     token_log_probs: tuple[float, ...] = ()
+    proposal_log_prob: float = math.inf
+    span: tuple[int, int] | None = None
 
     @property
     def has_score(self) -> bool:
@@ -58,6 +67,16 @@ class PendingProgram(NamedTuple):
     def num_tokens(self) -> int:
         """Tokens that the policy wrote."""
         return sum(self.runs[::2]) if self.runs else len(self.program_ids)
+
+
+def proposal_log_prob(samples: SampledPrograms, row: int) -> float:
+    """With which a program was drawn, in nats; +inf if unknown.
+
+    Args:
+        samples: The programs that were drawn.
+        row: Which of them.
+    """
+    return math.inf if samples.proposal_log_prob is None else float(samples.proposal_log_prob[row])
 
 
 def _token_log_probs(samples: SampledPrograms, row: int) -> tuple[float, ...]:
@@ -89,16 +108,31 @@ class SampleScorer:
         self.prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
         self.pool = pool
+        self.terms = TermScorer(reward.judged)
         try:
             self.pool.start()
             self.baselines = [self._baseline(task) for task in self.tasks]
         except BaseException:
-            self.pool.close()
+            self.close()
             raise
 
     def close(self) -> None:
-        """Ends every worker."""
+        """Ends every worker, and what judges programs beside them."""
         self.pool.close()
+        self.terms.close()
+
+    def score(self, source: str, task_index: int, task: Task | None = None) -> Future[Score]:
+        """Starts scoring a program, and judging it by the reward's terms, and returns at once.
+
+        Args:
+            source: Source text of the program.
+            task_index: Position of its task.
+            task: What it is scored on instead of that task, as what an episode has observed.
+        """
+        given = self.tasks[task_index] if task is None else task
+        baseline = self.reward.value(self.baselines[task_index])
+        found = self.pool.submit(source, given)
+        return self.terms.add(found, given, lambda score: self.reward.value(score) - baseline)
 
     def for_tasks(self, tasks: Sequence[Task]) -> SampleScorer:
         """The same workers and reward for other tasks, whose baselines are scored now.
@@ -110,8 +144,10 @@ class SampleScorer:
             RuntimeError: If a task's baseline program has no score.
         """
         other = copy.copy(self)
-        other.tasks = list(tasks)
-        other.prompts = [task_prompt(task) for task in tasks]
+        asked = {task.proposal for task in self.tasks}  # a policy is told as much as where it was trained
+        proposal = asked.pop() if len(asked) == 1 else "nothing"
+        other.tasks = [looking(task, proposal) for task in tasks]
+        other.prompts = [task_prompt(task) for task in other.tasks]
         other.baselines = [self._baseline(task) for task in tasks]
         return other
 
@@ -159,8 +195,12 @@ class SampleScorer:
         return self.submit(samples)
 
     def submit(self, samples: SampledPrograms) -> list[PendingProgram]:
-        """Hands sampled programs to the workers; one without a stop token fails at once."""
-        return [self._submit_row(samples, row) for row in range(len(samples.sources))]
+        """Hands sampled programs to the workers; one without a stop token fails at once.
+
+        A program whose log-probability is not finite is left out: nothing can be learned from it.
+        """
+        known = is_finite(torch.stack([samples.log_prob, samples.reference_log_prob]).cpu()).all(0)
+        return [self._submit_row(samples, row) for row in np.flatnonzero(known).tolist()]
 
     def resubmit(
         self,
@@ -170,20 +210,28 @@ class SampleScorer:
         log_prob: float,
         reference_log_prob: float,
         step: int = 0,
+        proposal_log_prob: float = math.inf,
         token_log_probs: Sequence[float] = (),
     ) -> PendingProgram:
         """Hands over a program that is given, or that an interrupted run had sampled."""
-        score = self.pool.submit(source, self.tasks[task_index])
+        score = self.score(source, task_index)
         ids = tuple(program_ids)
         given = log_prob, reference_log_prob, score, step
-        return PendingProgram(task_index, source, ids, *given, token_log_probs=tuple(token_log_probs))
+        return PendingProgram(
+            task_index,
+            source,
+            ids,
+            *given,
+            token_log_probs=tuple(token_log_probs),
+            proposal_log_prob=proposal_log_prob,
+        )
 
     def withdraw(self, program: PendingProgram) -> None:
         """Tells the workers that nobody waits for a program's score any more."""
         self.pool.withdraw(program.source, self.tasks[program.task_index])
 
     def record(self, program: PendingProgram, reward: Reward | None = None) -> ProgramRecord:
-        """Waits for a program's score and turns it into a reward.
+        """Waits for a program's score and turns it into what a run reports of it, without the floor.
 
         Args:
             program: The program whose score has come.
@@ -195,9 +243,11 @@ class SampleScorer:
             task=self.tasks[program.task_index].name,
             source=program.source,
             score=score,
-            log_reward=reward.log_reward(score, baseline, program.reference_log_prob, program.num_tokens),
+            log_reward=reward.log_target(score, baseline, program.reference_log_prob, program.num_tokens),
             log_prob=program.log_prob,
             reference_log_prob=program.reference_log_prob,
+            step=program.step,
+            span=program.span,
         )
 
     def trajectory(self, program: PendingProgram, score: Score, reward: Reward) -> Trajectory:
@@ -223,7 +273,7 @@ class SampleScorer:
             program.step,
             program.runs,
             program.token_log_probs,
-            score.settled,
+            score.settled and (not score.scored or all(term.key in score.terms for term in reward.judged)),
         )
 
     def remember(self, record: ProgramRecord) -> None:
@@ -233,12 +283,13 @@ class SampleScorer:
         for task in self.tasks:
             if task.name == record.task:
                 self.pool.remember(record.source, task, record.score)
+                self.terms.remember(task, record.score)
 
     def _submit_row(self, samples: SampledPrograms, row: int) -> PendingProgram:
         task_index = int(samples.prompt_index[row])
         ids = samples.program_ids[row][samples.program_mask[row]].tolist()
         if bool(samples.stopped[row]):
-            score = self.pool.submit(samples.sources[row], self.tasks[task_index])
+            score = self.score(samples.sources[row], task_index)
         else:
             score = Future()
             score.set_result(
@@ -252,6 +303,8 @@ class SampleScorer:
             float(samples.reference_log_prob[row]),
             score,
             token_log_probs=_token_log_probs(samples, row),
+            proposal_log_prob=proposal_log_prob(samples, row),
+            span=samples.spans[row] if samples.spans else None,
         )
 
     def _baseline(self, task: Task) -> Score:

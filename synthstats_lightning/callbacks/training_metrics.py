@@ -26,6 +26,7 @@ from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate, co
 from synthstats_lightning.reports.shares import log_target_ratios
 from synthstats_lightning.runtime.distributed import gather_objects
 from synthstats_lightning.runtime.streams import Stream
+from synthstats_lightning.scoring.reward import Reward
 
 PROGRAMS_PER_PASS = 32
 
@@ -85,6 +86,7 @@ class TrainingMetrics(Callback):
         self._first_length: float | None = None
         self._pending: list[PendingProgram] = []
         self._learned: list[float] = []
+        self._rewards: list[Reward] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Moves the metrics to where processes exchange their sums.
@@ -117,6 +119,7 @@ class TrainingMetrics(Callback):
             settings, stream = on_policy(module.sampling), Stream.TRAINING_METRICS.at(step)
             self._pending = scoring.scorer.sample(trainer, module, self.num_programs, settings, stream)
             self._learned = module.log_z.per_task().tolist()
+            self._rewards = [scoring.tempering.plain(task) for task in range(len(self._learned))]
             if scoring.synchronous:
                 self._log_fresh(scoring, module)
 
@@ -148,14 +151,15 @@ class TrainingMetrics(Callback):
         if not sum(gather_objects(len(programs))):
             return
         tasks = [task.name for task in scoring.scorer.tasks]
-        records = [scoring.record(item) for item in programs]
+        records = [scoring.record(item, self._rewards[item.task_index]) for item in programs]
         task_index = [item.task_index for item in programs]
         index = torch.tensor(task_index, dtype=torch.int64, device=module.device)
         log_weight = torch.from_numpy(log_target_ratios(records, module.objective)).to(module.device)
         importance = ImportanceLogZ(len(tasks)).to(module.device)
         variance = GroupedVariance(len(tasks)).to(module.device)
         importance.update(log_weight, index)
-        variance.update(log_weight, index)
+        counted = log_weight.isfinite()  # failed programs are no part of the target
+        variance.update(log_weight[counted], index[counted])
         structures = [record.score.structure if record.score.scored else None for record in records]
         self.diversity.update(structures, index.tolist())
         self._take_tokens(scoring, module, programs)
@@ -164,9 +168,11 @@ class TrainingMetrics(Callback):
         # of one task torchmetrics makes numbers without an axis
         log_z, error, size, _ = (column.reshape(-1) for column in estimate)
         for number, task in enumerate(tasks):
+            values[f"fresh/effective_sample_size/{task}"] = size[number]
+            if not bool(log_z[number].isfinite()):
+                continue  # no program has a score
             values[f"fresh/log_z_importance/{task}"] = log_z[number]
             values[f"fresh/log_z_importance_se/{task}"] = error[number]
-            values[f"fresh/effective_sample_size/{task}"] = size[number]
             values[f"fresh/log_z_gap/{task}"] = self._learned[number] - log_z[number]
         for length, value in zip(self.prefixes.lengths, self.prefixes.compute().reshape(-1), strict=True):
             values[f"fresh/prefix_collapse_{length}"] = value
@@ -196,13 +202,19 @@ class TrainingMetrics(Callback):
     ) -> None:
         encode = module.loaded_policy.encode_prompt
         prompts = {number: tuple(encode(*prompt)) for number, prompt in enumerate(scoring.scorer.prompts)}
+        priors = {
+            number: tuple(encode(*prompt.prior))
+            for number, prompt in enumerate(scoring.scorer.prompts)
+            if prompt.data
+        }
         rows = [Trajectory(item.task_index, item.program_ids, 0.0, 0.0, runs=item.runs) for item in programs]
         if not rows:
             # lists of every rank must hold a tensor, or the metric's ranks would not meet
             none = empty_batch().to(module.device)
             self.prefixes.update(none.program_ids, none.program_mask, none.task_index)
         for start in range(0, len(rows), PROGRAMS_PER_PASS):
-            batch = collate(rows[start : start + PROGRAMS_PER_PASS], prompts).to(module.device)
+            part = rows[start : start + PROGRAMS_PER_PASS]
+            batch = collate(part, prompts, prior_prompts=priors).to(module.device)
             self.tokens.update(batch.written.sum(1))
             self.prefixes.update(batch.program_ids, batch.program_mask, batch.task_index)
             self.stop_drift.update(stop_drift(module, batch))
@@ -232,6 +244,8 @@ def stop_drift(module: GFlowNetModule, batch: TrajectoryBatch) -> Tensor:
     options: dict[str, Any] = {"min_new_tokens": minimum, "own_mask": batch.own_mask}
     with policy.evaluating():
         own = policy.token_and_stop_log_probs(*given, **options).stop
+        prior_ids, prior_mask = batch.prior_prompts
+        given = prior_ids, batch.program_ids, batch.program_mask, prior_mask
         with policy.reference():
             reference = policy.token_and_stop_log_probs(*given, **options).stop
     return (own - reference)[batch.written & own.isfinite() & reference.isfinite()]

@@ -35,6 +35,18 @@ class TaskSums(NamedTuple):
     log_reward: float
 
 
+class TermSums(NamedTuple):
+    """What one rank adds to the metrics of one term of the reward.
+
+    Attributes:
+        programs: Scored programs with a value.
+        value: Sum of their values, before the term's weight.
+    """
+
+    programs: int
+    value: float
+
+
 class WindowSums(NamedTuple):
     """What one rank adds to the metrics of all.
 
@@ -54,6 +66,7 @@ class WindowSums(NamedTuple):
         queue: What the queue of programs in flight adds.
         trained: Trajectories in batches since the run began.
         scored: Programs with a score or a failure since the run began.
+        terms: What each term of the reward adds, by its name.
     """
 
     elapsed: float
@@ -71,6 +84,7 @@ class WindowSums(NamedTuple):
     queue: QueueSums = QueueSums()
     trained: int = 0
     scored: int = 0
+    terms: Mapping[str, TermSums] = {}
 
 
 class Window:
@@ -105,7 +119,15 @@ class Window:
             restarts=restarts,
             failures=dict(failures),
             tasks=self._task_sums(),
+            terms=self._term_sums(),
         )
+
+    def _term_sums(self) -> dict[str, TermSums]:
+        values: dict[str, list[float]] = {}
+        for record in self.records:
+            for key, value in record.score.terms.items():
+                values.setdefault(key.partition("@")[0], []).append(value)
+        return {name: TermSums(len(found), sum(found)) for name, found in values.items()}
 
     def _task_sums(self) -> dict[str, TaskSums]:
         by_task: dict[str, list[ProgramRecord]] = {}
@@ -133,7 +155,8 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
         and what `queue_metrics` says; with programs also `sample/valid_rate`,
         `sample/log_reward` (nats) and `sample/literal_copies`; with an evidence also `sample/evidence` (nats)
         and `sample/structure_rate`; with programs of several tasks also `sample/valid_rate/TASK`,
-        `sample/log_reward/TASK` (nats) and `sample/programs/TASK`.
+        `sample/log_reward/TASK` (nats) and `sample/programs/TASK`; with terms of the reward also `terms/NAME`
+        (mean value) and `terms/NAME_programs` (how many have one).
     """
     total = added_up(ranks)
     metrics = {
@@ -147,6 +170,9 @@ def window_metrics(ranks: Sequence[WindowSums]) -> dict[str, float]:
     if total.scored:
         metrics["replay/ratio"] = total.trained / total.scored
     metrics |= {f"failures/{category}": float(count) for category, count in total.failures.items()}
+    for name, term in sorted(total.terms.items()):
+        metrics[f"terms/{name}"] = term.value / term.programs
+        metrics[f"terms/{name}_programs"] = float(term.programs)
     if not total.programs:
         return metrics
     metrics |= {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from torch import distributed
@@ -15,6 +17,21 @@ def rank_and_size() -> tuple[int, int]:
     if not (distributed.is_available() and distributed.is_initialized()):
         return 0, 1
     return distributed.get_rank(), distributed.get_world_size()
+
+
+@cache
+def leave_at_exit() -> None:
+    """Has this process leave its process group before the interpreter ends.
+
+    Threads of Gloo may hold tensors of a last collective; to free one they ask for an interpreter that is
+    ending, and the process aborts after all its work is done. Lightning does the same for NCCL alone.
+    """
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def gather_objects(value: T) -> list[T]:

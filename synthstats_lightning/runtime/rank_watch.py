@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
+from synthstats_lightning.runtime.distributed import gather_objects, leave_at_exit, rank_and_size
 
 GRACE_SECONDS = 15.0
 """What a process has, after another was lost, to end by itself before it is ended."""
@@ -54,6 +54,7 @@ class RankWatch:
         self._closing = False
         self._thread: threading.Thread | None = None
         if self._size > 1:
+            leave_at_exit()
             self._connect()
             self._wake, self._waker = socket.socketpair()
             self._thread = threading.Thread(target=self._watch, name="rank-watch", daemon=True)

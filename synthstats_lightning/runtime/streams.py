@@ -36,6 +36,8 @@ class Stream(Enum):
     """Programs of a policy in BoxingGym's protocol, by the seed of the instance."""
     INFORMATION_GAIN = 2**49, 2**48
     """Candidates and simulated responses of expected information gains, by the seed of the instance."""
+    PREFLIGHT = 2**50, 2**40
+    """Programs of the reference policy that `check` has scored."""
 
     @property
     def base(self) -> int:

@@ -140,6 +140,7 @@ def test_without_a_free_worker_training_replays(tmp_path, slow):
     assert watch.entries[-1] == watch.entries[-4] > 0, "what is replayed was there before"
 
 
+@pytest.mark.slow
 def test_stale_programs_make_room(tmp_path, slow):
     """Dropped after two steps, they leave the queue, and the workers, to fresh ones."""
     executor = slow(0.0)

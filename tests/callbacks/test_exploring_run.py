@@ -106,7 +106,8 @@ def baseline(done):
 
 def test_the_buffer_holds_untempered_parts_and_rewards_of_the_last_step(run):
     _, done = run
-    final = done.scoring.reward
+    final = done.scoring.tempering.present(0)
+    assert final.beta == done.scoring.reward.beta
     for item in done.data.buffer.trajectories:
         expected = final.blend(np.array([item.parts]), np.array([item.reference_log_prob]))
         assert item.log_reward == pytest.approx(float(expected[0])), "the ramp ends at step 3"
@@ -142,7 +143,8 @@ def test_every_metric_is_logged_and_within_its_range(run):
         "fresh/length_drift",
         "fresh/stop_drift",
         "fresh/prefix_collapse_8",
-        "reward/beta",
+        "reward/beta/dugongs",
+        "estimate/log_z_gap/dugongs",
     } <= names
     assert 1 <= values["fresh/effective_sample_size/dugongs"] <= 8
     assert 0 <= values["fresh/valid_rate"] <= 1
@@ -150,7 +152,7 @@ def test_every_metric_is_logged_and_within_its_range(run):
     assert 0 <= values["fresh/prefix_collapse_8"] <= 1
     assert 0 <= values["replay/drawn_age"] <= STEPS
     assert values["fresh/log_ratio_variance"] > 0
-    assert values["reward/beta"] == 1.0
+    assert values["reward/beta/dugongs"] == 1.0
 
 
 @pytest.mark.slow

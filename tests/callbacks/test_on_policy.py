@@ -34,7 +34,7 @@ def test_batches_are_fresh_programs(objective: Objective, every: int, tmp_path: 
     )
     scoring = ProgramScoring(
         programs_per_step=PROGRAMS, warmup_programs=PROGRAMS, every_n_steps=every, executor=FakeExecutor(),
-        sampling=SamplingSettings(max_new_tokens=12, temperature=1.7, epsilon=0.2),
+        sampling=SamplingSettings(max_new_tokens=12, temperature=1.7, epsilon=0.2), require_scored=False,
     )  # fmt: skip
     watch = Watch()
     Trainer(

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from lightning.pytorch import Trainer
 
-from synthstats_lightning import GFlowNetModule, ProgramScoring, Reward, Score
+from synthstats_lightning import GFlowNetModule, ProgramScoring, Reward, Score, get_task
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
 from synthstats_lightning.replay import ReplayBuffer, Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
@@ -42,12 +42,14 @@ def test_records_follow_the_schedule_and_share_among_texts(buffer, monkeypatch):
         reward=FINAL, reward_schedule=RewardSchedule(beta=Ramp(0.5, 10)), buffer=buffer, tasks=[]
     )
     monkeypatch.setattr(ProgramScoring, "scorer", property(lambda self: StubScorer()))
-    trainer = mock.MagicMock(spec=Trainer)
+    scoring.tempering.start([get_task("dugongs")], GFlowNetModule(), resumed=False)
     program = PendingProgram(0, "", (7, 5), -1.0, -2.0, Future())
+    scoring.tempering.end()
     assert scoring.record(program).log_reward == 4.0
+    scoring.tempering.start([get_task("dugongs")], GFlowNetModule(), resumed=False)
+    buffer.update_rewards(scoring.tempering.blend)
     for step, beta in ((0, 0.5), (5, 0.75), (10, 1.0), (99, 1.0)):
-        trainer.global_step = step
-        scoring._update_rewards(trainer)
+        scoring.tempering.follow_schedule(step, buffer)
         assert scoring.record(program).log_reward == pytest.approx(4.0 * beta)
         assert [item.log_reward for item in buffer.trajectories] == pytest.approx([4.0 * beta] * 3)
     scoring._sharing = buffer

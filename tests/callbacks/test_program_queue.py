@@ -33,8 +33,9 @@ class Scorer(SampleScorer):
         self.withdrawn.append(item.source)
 
     def resubmit(self, *fields):
-        task, source, ids, log_prob, reference_log_prob, step = fields
-        return PendingProgram(task, source, tuple(ids), log_prob, reference_log_prob, Future(), step)
+        task, source, ids, log_prob, reference_log_prob, step, drawn = fields
+        given = log_prob, reference_log_prob, Future(), step
+        return PendingProgram(task, source, tuple(ids), *given, proposal_log_prob=drawn)
 
 
 def names(items):

@@ -29,7 +29,13 @@ def start(script: Path | list[str], *arguments: str, **environment: str) -> subp
     return subprocess.Popen(
         [sys.executable, *command, *arguments],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONFAULTHANDLER": "1",
+            "PYTHONPATH": str(ROOT),
+            **environment,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -8,7 +8,9 @@ process writes what it ended with to rank-R.pt in these folders.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -16,6 +18,7 @@ from pathlib import Path
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import distributed
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, ReplayDataModule
 from synthstats_lightning.callbacks import TrainingMetrics
@@ -123,9 +126,16 @@ def quiet() -> None:
     torch.set_num_threads(1)
 
 
+def write_last_state(folder: Path) -> None:
+    """What is left of the process group when all else that ends with the interpreter has run."""
+    name = f"left-{os.environ.get('LOCAL_RANK', 0)}"
+    (folder / name).write_text("in the group" if distributed.is_initialized() else "out of the group")
+
+
 def main() -> None:
     quiet()
     folder = Path(sys.argv[1])
+    atexit.register(write_last_state, folder)  # the first registered is the last to run
     fit(folder / "two", devices=2)
     if len(sys.argv) > 2:
         fit(folder / "wider", devices=2, steps=SAVED + 2, checkpoint=Path(sys.argv[2]))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from synthstats_lightning.reports.journal import read_records
-from tests.ranks.processes import finish, start
+from tests.ranks.processes import finish, start, wait_until
 from tests.ranks.run import POISONED, PROGRAMS, SAVED, STARVED, STEPS, WARMUP, fit
 
 ROUNDS = STEPS // 4
@@ -27,6 +27,16 @@ def runs(tmp_path_factory):
             for name in ("two", "wider")
         ),
     )
+
+
+def test_no_rank_is_in_the_process_group_when_its_interpreter_ends(runs):
+    for rank in (0, 1):
+        left = runs[0] / f"left-{rank}"
+        # the first process does not wait for the second to end
+        assert (
+            wait_until(lambda left=left: left.exists() and left.read_text(), 30, left.name)
+            == "out of the group"
+        )
 
 
 def keys(end):

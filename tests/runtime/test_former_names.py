@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring
+from synthstats_lightning.learning.adapter_checkpoints import FORMAT
 from synthstats_lightning.objectives import TrajectoryBalance
 from synthstats_lightning.runtime import former_names
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO
@@ -66,7 +67,7 @@ def content():
         "pytorch-lightning_version": "2.6.6",
         "state_dict": module.state_dict(),
         "hparams_name": "kwargs",
-        "synthstats_format": 1,
+        "synthstats_format": FORMAT,
         "policy_identity": module.loaded_policy.identity(),
     }
 

@@ -34,6 +34,7 @@ FAKE = {"class_path": "synthstats_lightning.testing.fakes.FakeExecutor"}
 
 def configuration(folder: Path, steps: int, devices: int, real: bool) -> Path:
     """Dropout, annealed exploration and rewards, schedules, epochs that checkpoints straddle."""
+    way = {"beta": {"start": 0.25, "steps": 2 * steps // 3}} if real else {"adapted_by": 0.9}
     scoring = {
         "synchronous": True,
         "programs_per_step": 3,
@@ -41,7 +42,7 @@ def configuration(folder: Path, steps: int, devices: int, real: bool) -> Path:
         "warmup_programs": 8,
         "num_workers": 1,
         "reward": {"prior_weight": 1.0, "floor": -5.0, "log_reward_failure": -8.0},
-        "reward_schedule": {"beta": {"start": 0.25, "steps": 2 * steps // 3}},
+        "reward_schedule": way,
         "sampling": {"temperature": 1.3, "max_new_tokens": 80},
         "anneal_steps": steps,
         "prefix_resampling_fraction": 0.34,

@@ -86,7 +86,7 @@ def check_kill(folder: Path, delay: float) -> None:
     report = from_folder(run, console=console)["dugongs"]
     assert report["programs"] == len(found)
     assert report == json.loads((run / "report.json").read_text())["dugongs"]
-    assert "Posterior over programs: dugongs" in console.file.getvalue()
+    assert "Posterior over forms: dugongs" in console.file.getvalue()
 
 
 @pytest.mark.timeout(180)

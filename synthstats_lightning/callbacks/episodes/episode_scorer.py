@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
+from synthstats_lightning.callbacks.sample_scorer import proposal_log_prob as drawn_with
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.policy.multi_turn import runs_of
@@ -55,15 +56,25 @@ class EpisodeScorer(SampleScorer):
         log_prob: float,
         reference_log_prob: float,
         step: int,
+        proposal_log_prob: float,
         runs: Sequence[int],
         state: EpisodeState,
     ) -> PendingProgram:
         """Hands over an episode that an interrupted run had sampled: its experiments are done again."""
         episode = cast(ExperimentTask, self.tasks[task_index]).replay(state)
-        score = self._score(episode)
+        score = self._score(episode, task_index)
         ids = tuple(program_ids)
         return PendingProgram(
-            task_index, source, ids, log_prob, reference_log_prob, score, step, tuple(runs), episode
+            task_index,
+            source,
+            ids,
+            log_prob,
+            reference_log_prob,
+            score,
+            step,
+            tuple(runs),
+            episode,
+            proposal_log_prob=proposal_log_prob,
         )
 
     def withdraw(self, program: PendingProgram) -> None:
@@ -84,14 +95,15 @@ class EpisodeScorer(SampleScorer):
             tuple(samples.program_ids[row][mask].tolist()),
             float(samples.log_prob[row]),
             float(samples.reference_log_prob[row]),
-            self._score(episode),
+            self._score(episode, int(samples.prompt_index[row])),
             runs=runs_of(own[mask]),
             episode=episode,
+            proposal_log_prob=drawn_with(samples, row),
         )
 
-    def _score(self, episode: ExperimentEpisode) -> Future[Score]:
+    def _score(self, episode: ExperimentEpisode, task_index: int) -> Future[Score]:
         if episode.failure is None:
-            return self.pool.submit(episode.program, episode.task.given(episode))
+            return self.score(episode.program, task_index, episode.task.given(episode))
         score: Future[Score] = Future()
         score.set_result(Score.failed(*episode.failure))
         return score

@@ -81,7 +81,7 @@ class EpisodeScoring(ProgramScoring):
             ValueError: If the module's objective or sampling does not go with episodes.
             RuntimeError: If a baseline program has no score.
         """
-        _check(gflownet_module(pl_module), run_tasks(trainer, self._given_tasks))
+        _check(gflownet_module(pl_module), run_tasks(trainer, self.given_tasks))
         super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

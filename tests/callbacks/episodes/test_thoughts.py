@@ -63,14 +63,14 @@ def written(policy, monkeypatch):
     """The policy writes the two turns, whatever it is asked."""
     contexts, turns = [], iter([FIRST, SECOND])
 
-    def decode(backbone, config, head, prompts, row_prompt, *others):
+    def decode(policy, prompts, row_prompt, *others):
         contexts.append(policy.tokenizer.decode(prompts[0]))
         ids = torch.tensor([ids_of(policy, next(turns))])
         return Decoded(
             ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([-7.0]), torch.tensor([True])
         )
 
-    monkeypatch.setattr(multi_turn, "decode_programs", decode)
+    monkeypatch.setattr(multi_turn, "decode_rows", decode)
     return contexts
 
 
