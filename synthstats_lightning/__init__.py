@@ -23,51 +23,75 @@ if TYPE_CHECKING:
     from synthstats_lightning.objectives import TrajectoryBalance
     from synthstats_lightning.policy import load_policy
     from synthstats_lightning.pool.scorer import ProgramScorer, score_program
+    from synthstats_lightning.reports.run_posterior import RunPosterior, load_posterior
     from synthstats_lightning.scoring.reward import Reward
     from synthstats_lightning.scoring.score import Score
-    from synthstats_lightning.tasks import CSVTask, SimulatedTask, SimulatedTasks, Task, get_task
+    from synthstats_lightning.scoring.terms import Likelihood, LLMVerifier, RewardTerm
+    from synthstats_lightning.tasks import (
+        CSVTask,
+        SimulatedTask,
+        SimulatedTasks,
+        TableTask,
+        Task,
+        get_task,
+        understand,
+    )
 
 _HOMES = {
     "BenchmarkEvaluation": "callbacks",
     "CSVTask": "tasks",
     "GFlowNetModule": "module",
+    "LLMVerifier": "scoring.terms",
+    "Likelihood": "scoring.terms",
     "PosteriorReport": "callbacks",
     "PredictionWriter": "callbacks",
     "ProgramScorer": "pool.scorer",
     "ProgramScoring": "callbacks",
     "ReplayDataModule": "datamodule",
     "Reward": "scoring.reward",
+    "RewardTerm": "scoring.terms",
+    "RunPosterior": "reports.run_posterior",
     "Score": "scoring.score",
     "SimulatedTask": "tasks",
     "SimulatedTasks": "tasks",
+    "TableTask": "tasks",
     "Task": "tasks",
     "TrajectoryBalance": "objectives",
     "UnseenTasks": "callbacks",
     "get_task": "tasks",
     "load_policy": "policy",
+    "load_posterior": "reports.run_posterior",
     "score_program": "pool.scorer",
+    "understand": "tasks",
 }
 
 __all__ = [
     "BenchmarkEvaluation",
     "CSVTask",
     "GFlowNetModule",
+    "LLMVerifier",
+    "Likelihood",
     "PosteriorReport",
     "PredictionWriter",
     "ProgramScorer",
     "ProgramScoring",
     "ReplayDataModule",
     "Reward",
+    "RewardTerm",
+    "RunPosterior",
     "Score",
     "SimulatedTask",
     "SimulatedTasks",
+    "TableTask",
     "Task",
     "TrajectoryBalance",
     "UnseenTasks",
     "__version__",
     "get_task",
     "load_policy",
+    "load_posterior",
     "score_program",
+    "understand",
 ]
 
 

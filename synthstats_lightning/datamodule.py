@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
@@ -16,6 +16,7 @@ from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, load_shard, 
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.tasks import Task, TaskCollection, expand_tasks
+from synthstats_lightning.tasks.proposal import Prior, Proposal, looking, rows_that_count
 
 
 class ReplayDataModule(LightningDataModule):
@@ -37,11 +38,17 @@ class ReplayDataModule(LightningDataModule):
             replayed relative to a task that is not named; all alike by default.
         seed: Seeds the stream that draws training batches, together with the rank; by default that of
             `seed_everything`.
+        proposal: What the prompt that the policy writes from shows of the rows that count: `"nothing"`,
+            `"rows"`, or a `"digest"` of them, what regressions say. The target stays the prior's times the
+            evidence of all these rows.
+        prior: What the prompt of the reference policy, the prior, shows: the `"request"`, that is names,
+            kinds, ranges and number of rows, and none of the values that count.
         **buffer: The arguments of `ReplayBuffer`.
 
     Raises:
         ValueError: If no task is given, two have the same name, a name is unknown or a number is out of
-            range, or a line of the demonstrations is no program of these tasks.
+            range, a line of the demonstrations is no program of these tasks, or a proposal is to look at
+            a task of which no row counts.
         FileNotFoundError: If there is no file of demonstrations.
     """
 
@@ -55,6 +62,8 @@ class ReplayDataModule(LightningDataModule):
         demonstrations: str | None = None,
         task_weights: dict[str, float] | None = None,
         seed: int | None = None,
+        proposal: Proposal = "nothing",
+        prior: Prior = "request",
         **buffer: Any,
     ) -> None:
         super().__init__()
@@ -66,7 +75,18 @@ class ReplayDataModule(LightningDataModule):
         }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        self.tasks = expand_tasks(tasks)
+        if prior not in get_args(Prior):
+            raise ValueError(
+                f"prior must be 'request', got {prior!r}: a prior that has seen the response is none"
+            )
+        self.proposal: Proposal = proposal
+        self.tasks = [looking(task, proposal) for task in expand_tasks(tasks)]
+        unseen = [task.name for task in self.tasks if not rows_that_count(task)]
+        if proposal != "nothing" and unseen:
+            raise ValueError(
+                f"proposal must be 'nothing' for task {unseen[0]!r}, none of whose rows count before they are"
+                f" observed, got {proposal!r}"
+            )
         if not self.tasks:
             raise ValueError("tasks must name at least one task")
         names = [task.name for task in self.tasks]
@@ -139,18 +159,25 @@ class ReplayDataModule(LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """The tasks, and the buffers of all ranks, whose entries refer to them."""
         buffer, *others = self._gather(self.buffer.state_dict())
-        return {"tasks": self.task_names, "buffer": buffer, "buffers_of_other_ranks": others}
+        return {
+            "tasks": self.task_names,
+            "proposal": self.proposal,
+            "buffer": buffer,
+            "buffers_of_other_ranks": others,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores this rank's buffer, dealt anew where the number of processes has changed.
 
         Raises:
-            ValueError: If the checkpoint is of other tasks.
+            ValueError: If the checkpoint is of other tasks, or its policy has seen other prompts.
         """
         if state_dict["tasks"] != self.task_names:
             raise ValueError(
                 f"the checkpoint's buffer is of tasks {state_dict['tasks']}, this run's are {self.task_names}"
             )
+        if (written := state_dict.get("proposal", "nothing")) != self.proposal:
+            raise ValueError(f"proposal must be {written!r} as in the checkpoint, got {self.proposal!r}")
         buffers = [state_dict["buffer"], *state_dict.get("buffers_of_other_ranks", ())]
         rank, size = rank_and_size()
         trainer = self.trainer

@@ -76,7 +76,9 @@ class GFlowNetModule(SamplingModule):
         lr_scheduler: Called with the optimizer; stepped after every training step, one that waits for a
             plateau by its `monitor`, `train/loss` by default.
         log_z_lr: Learning rate of log Z, usually a hundred times the policy's or more.
-        log_z_init: First value of log Z, in nats; `None` takes the log-variance estimate of the first batch.
+        log_z_init: First value of log Z, in nats, which only gradients move; with `None` it starts from the
+            importance estimate of the warm-up and follows that of recent programs, or, without
+            `ProgramScoring`, starts from the log-variance estimate of the first batch.
         log_z_form: `"task"`: a number a task; `"scalar"`: one number; `"prompt"`: a function of the prompt.
         flow_lr: Learning rate of the flow head of objectives that have one.
         flow_width: Units of the flow head's hidden layer.
@@ -138,6 +140,7 @@ class GFlowNetModule(SamplingModule):
         self.log_z: LogPartition
         self.configure_log_z()
         self.estimates_first_log_z = log_z_init is None
+        self.estimated_elsewhere = False
         self.flow_head: FlowHead | None = None
         self.reference = MovingReference(self.objective.reset_reference_every)
         self.batch_residual: Tensor | None = None
@@ -305,7 +308,7 @@ class GFlowNetModule(SamplingModule):
         return LossOutput(zero, nothing, {})
 
     def _estimate_log_z(self, log_ratio: Tensor, task_index: Tensor) -> None:
-        always = not self.objective.learns_log_z
+        always = not (self.objective.learns_log_z or self.estimated_elsewhere)
         estimate_log_z(self.log_z, log_ratio, task_index, first=self.estimates_first_log_z, always=always)
 
     def learned_log_z(self, task_index: int) -> float:

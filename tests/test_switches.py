@@ -61,9 +61,10 @@ def run(folder: Path, trainer: dict[str, Any], module: dict[str, Any], data: dic
     )
     defaults = {"batch_size": 4, "steps_per_epoch": BATCHES_AN_EPOCH, "eval_programs": 2, "seed": 1}
     source = ReplayDataModule(**{**defaults, **data})
-    # without the prior, so that programs which are all cut short still differ from the target
+    # programs are all cut short: without the prior they still differ from the target
     scoring = ProgramScoring(
         reward=Reward(prior_weight=0.0),
+        require_scored=False,
         programs_per_step=PROGRAMS,
         warmup_programs=WARMUP,
         synchronous=True,
@@ -71,10 +72,16 @@ def run(folder: Path, trainer: dict[str, Any], module: dict[str, Any], data: dic
     )
     watch = Watch()
     quiet: dict[str, Any] = {
-        "max_steps": STEPS, "accelerator": "cpu", "log_every_n_steps": 1, "logger": False,
-        "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False,
-        "default_root_dir": folder, "limit_val_batches": 0,
-    }  # fmt: skip
+        "max_steps": STEPS,
+        "accelerator": "cpu",
+        "log_every_n_steps": 1,
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+        "default_root_dir": folder,
+        "limit_val_batches": 0,
+    }
     given = {**quiet, **trainer}
     given["callbacks"] = [scoring, *given.get("callbacks", []), watch]
     return Run(Trainer(**given), made, source, scoring, watch)
@@ -281,7 +288,30 @@ def loggers(kind: Any, folder: Path) -> Any:
     return [each(folder) for each in made[kind]] if isinstance(kind, str) else kind
 
 
-@pytest.mark.parametrize("name", SWITCHES)
+SIBLINGS = frozenset(
+    {
+        "cosine",
+        "torch's plateau",
+        "gradient_clip_algorithm",
+        "benchmark",
+        "val_check_interval as a share",
+        "min_steps",
+        "two loggers",
+        "ModelSummary",
+        "simple profiler",
+        "Timer",
+        "DeviceStatsMonitor",
+        "use_distributed_sampler off",
+        "barebones",
+    }
+)
+"""Switches that take the same way through the package as one that each run of the tests tries."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SIBLINGS else []) for name in SWITCHES],
+)
 def test_lightning_switch(name: str, tmp_path: Path) -> None:
     switch = SWITCHES[name]()
     trainer = dict(switch.trainer)

@@ -8,16 +8,17 @@ import warnings
 from typing import Any
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.agreement import check_agreement
+from synthstats_lightning.callbacks.findings.unscored import NothingScoredError
 from synthstats_lightning.cli.checkpoint_choice import choose_checkpoint
 from synthstats_lightning.cli.errors import FAILED, fail, shorten
 from synthstats_lightning.cli.parser import (
+    COMMANDS,
     DESCRIPTION,
-    OWN_COMMANDS,
     PROGRAM,
     TRAINER_COMMANDS,
     ConfigByName,
@@ -25,8 +26,10 @@ from synthstats_lightning.cli.parser import (
     add_commands,
 )
 from synthstats_lightning.cli.sections import add_sections, section_callbacks
+from synthstats_lightning.cli.step_count import set_steps
 from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy.prompt_room import PromptTooLongError
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.runtime.durable_files import out_of_space
 from synthstats_lightning.runtime.former_names import saved_hyper_parameters
@@ -34,18 +37,23 @@ from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
 
 
-class _Parser(OneLineErrors, LightningArgumentParser):
-    """Lightning's parser with errors in one line, and with the subcommands that need no trainer."""
+class RunParser(OneLineErrors, LightningArgumentParser):
+    """Lightning's parser with errors in one line, and with the subcommands that it does not build."""
+
+    built: tuple[str, ...] = tuple(name for name in TRAINER_COMMANDS if name != "check")
 
     def add_subcommands(self, **options: Any) -> Any:
-        """Adds those of this package; Lightning adds the trainer's."""
+        """Adds those of this package; Lightning adds those that it builds."""
         subcommands = super().add_subcommands(**options)
-        add_commands(subcommands, OWN_COMMANDS)
+        add_commands(subcommands, {name: COMMANDS[name] for name in COMMANDS if name not in self.built})
         return subcommands
 
 
 class GFlowNetCLI(LightningCLI):
     """`fit`, `validate`, `test` and `predict` of a `GFlowNetModule` on a `ReplayDataModule`."""
+
+    own_parser: type[LightningArgumentParser] = RunParser
+    own_trainer: type[Trainer] = Trainer
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser whose `--config` knows the package's configurations by their names."""
@@ -61,6 +69,12 @@ class GFlowNetCLI(LightningCLI):
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Sections; and the module learns from the data module how many log Z it needs."""
         add_sections(parser)
+        parser.add_argument(
+            "--steps",
+            type=int | None,
+            default=None,
+            help="training steps: sets trainer.max_steps, and the length of every schedule in proportion",
+        )
         parser.link_arguments("data.task_names", "model.init_args.tasks", apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
@@ -86,19 +100,35 @@ class GFlowNetCLI(LightningCLI):
         model = {"class_path": saved.pop("_class_path", "synthstats_lightning.GFlowNetModule")}
         # the tasks are those of the data module
         model["init_args"] = {name: saved[name] for name in saved if name not in ("tasks", "_instantiator")}
-        place = sys.argv.index(subcommand) + 1
+        place = sys.argv.index(subcommand, 1) + 1
         first = ["--config", json.dumps({"model": model})]
         self.config = self.parser.parse_args([*sys.argv[1:place], *first, *sys.argv[place:]])
         for name in ("ckpt_path", "config"):
             self.config[subcommand][name] = given.get(name)
 
+    def before_instantiate_classes(self) -> None:
+        """Lets `--steps` set what it stands for, in the configuration that is kept, too."""
+        chosen = self.config[self.subcommand] if self.subcommand else self.config
+        if chosen.steps is not None:
+            try:
+                set_steps(chosen, chosen.steps)
+            except ValueError as error:
+                fail(str(error))
+            chosen.steps = None
+
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """The trainer, with the sections' callbacks before the user's own."""
-        made = section_callbacks(self.config_init[self.subcommand], self.datamodule.tasks)
+        return super().instantiate_trainer(**{"callbacks": self.run_callbacks(), **options})
+
+    def run_callbacks(self) -> list[Callback]:
+        """The sections' callbacks and the user's own."""
+        config = self.config_init[self.subcommand]
+        fits = self.subcommand == "fit" and config.trainer.limit_val_batches == 0
+        made = section_callbacks(config, self.datamodule.tasks, fits)
         for scoring in made:
             if isinstance(scoring, ProgramScoring):  # once more than its setup, where an error is no line
                 check_agreement(self.model, scoring.reward, scoring.reward_schedule, scoring.sampling)
-        return super().instantiate_trainer(callbacks=made, **options)
+        return made
 
     def instantiate_classes(self) -> None:
         """Builds module, data module and trainer; a value that one of them refuses is the user's to mend."""
@@ -114,14 +144,15 @@ class GFlowNetCLI(LightningCLI):
             fail(shorten(str(error)))
 
 
-def run_lightning(arguments: list[str]) -> GFlowNetCLI:
+def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) -> GFlowNetCLI:
     """Parses arguments and runs the subcommand that they name.
 
     Args:
         arguments: Without the program's name.
+        cli: What runs it.
     """
     limit_threads()
-    described = {name: {"description": text} for name, text in TRAINER_COMMANDS.items()}
+    described = {name: {"description": TRAINER_COMMANDS[name]} for name in cli.subcommands()}
     with warnings.catch_warnings():
         # Lightning's own calls that jsonargparse 5 removes (Lightning issue 21900); nothing a user could do
         # about
@@ -132,7 +163,7 @@ def run_lightning(arguments: list[str]) -> GFlowNetCLI:
         # distributed training starts its other processes with the arguments of this one
         saved, sys.argv = sys.argv, [sys.argv[0], *arguments]
         try:
-            return GFlowNetCLI(
+            return cli(
                 GFlowNetModule,
                 ReplayDataModule,
                 subclass_mode_model=True,
@@ -140,10 +171,14 @@ def run_lightning(arguments: list[str]) -> GFlowNetCLI:
                 auto_configure_optimizers=False,
                 seed_everything_default=0,
                 save_config_kwargs={"overwrite": True},
-                parser_class=_Parser,
+                trainer_class=cli.own_trainer,
+                parser_class=cli.own_parser,
                 parser_kwargs={"prog": PROGRAM, "description": DESCRIPTION, **described},
             )
-        except FileNotFoundError as error:
+        except NothingScoredError as error:
+            print(error.table, file=sys.stderr)
+            fail(error.reason)
+        except (FileNotFoundError, PromptTooLongError) as error:
             fail(str(error))
         except OSError as error:
             if out_of_space(error):

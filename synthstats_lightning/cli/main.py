@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from synthstats_lightning.__about__ import __version__
+from synthstats_lightning.runtime.command_time import begin_command
 
 
 def main(args: Sequence[str] | None = None) -> Any:
@@ -18,13 +19,15 @@ def main(args: Sequence[str] | None = None) -> Any:
 
     Returns:
         What the subcommand made: for `score` the `Score`, for `sandbox` the `SelfCheck`, for `fit`,
-        `validate`, `test` and `predict` the `LightningCLI` after its run.
+        `validate`, `test`, `predict` and `check` the `LightningCLI` after its run.
 
     Raises:
         SystemExit: With a code of `cli.errors` and one line on standard error: `WRONG_USAGE` if an argument,
-            a file or a value is wrong, `FAILED` if `score` finds no score or a dishonest program, `sandbox`
-            does not hold, or the disk is full, `UNDECIDED` if an audit decides nothing.
+            a file or a value is wrong, or nothing of a warm-up scores, `FAILED` if `score` finds no score or
+            a dishonest program, `check` what a run had better not begin with, `sandbox` does not hold, or the
+            disk is full, `UNDECIDED` if an audit decides nothing.
     """
+    begin_command()
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments == ["--version"]:  # without the import of anything
         print(f"synthstats-lightning {__version__}")
@@ -32,6 +35,10 @@ def main(args: Sequence[str] | None = None) -> Any:
     from synthstats_lightning.cli.parser import TRAINER_COMMANDS, chosen_command, command_line
 
     name = chosen_command(arguments)
+    if name == "check":
+        from synthstats_lightning.cli.check import run_check
+
+        return run_check(arguments)
     if name in TRAINER_COMMANDS:
         from synthstats_lightning.cli.lightning import run_lightning
 

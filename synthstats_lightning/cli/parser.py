@@ -24,11 +24,17 @@ TRAINER_COMMANDS = {
     "fit": "train a policy, and report the posterior over programs",
     "validate": "sample and score fresh programs of a policy: val/... metrics",
     "test": "sample and score fresh programs of a policy: test/... metrics",
-    "predict": "write fresh programs of a policy to a file",
+    "check": "try a configuration of `fit` for seconds: sandbox, data, programs, a step, memory, time",
+    "predict": "write fresh programs of a policy to a file; what programs predict of the data is `forecast`",
 }
 """What Lightning's trainer does, and what is said of it."""
 OWN_COMMANDS = {
+    "data": "show what is understood of a data file, and write the task of it",
+    "explore": "from a data file to a posterior over models, in the minutes that it is given",
     "report": "make the closing report of a run from its folder, also of one that was killed",
+    "forecast": "predict new rows by the weighted programs of a run",
+    "export": "write a form's best program as a PyMC script that stands alone",
+    "compare": "score one's own programs and put them into the table of a run's forms",
     "score": "score one program, or audit a program or a run's best",
     "sandbox": "attack the sandbox from inside, to prove that it holds on this machine",
     "configs": "list the configurations that come with the package, print one or copy it out",

@@ -1,4 +1,4 @@
-"""`synthstats-lightning report`: makes the closing report of a run afterwards, from its folder."""
+"""`synthstats-lightning report`: makes a run's report afterwards, from its folder."""
 
 from __future__ import annotations
 
@@ -22,8 +22,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--ckpt_path", type=str | None, default=None, help="checkpoint; by default the newest in the folder"
     )
-    parser.add_argument("--top", type=int, default=10, help="structures in each table")
-    parser.add_argument("--plotted", type=int, default=4, help="structures in each picture")
+    parser.add_argument("--top", type=int, default=10, help="forms in each table")
+    parser.add_argument("--plotted", type=int, default=4, help="forms with predictions of their own")
+    parser.add_argument(
+        "--compare",
+        type=str,
+        default=[],
+        nargs="*",
+        help="files of your own programs, for the leaderboard",
+    )
     parser.add_argument("--deadline", type=float, default=120.0, help="seconds that it may take, about")
 
 
@@ -43,7 +50,8 @@ def run(options: Namespace) -> dict[str, dict[str, Any]]:
         fail(f"no folder of a run at {options.folder}; give one such as runs/quickstart/version_0")
     from synthstats_lightning.evaluation.run_report import report_run
 
-    settings = {name: options[name] for name in ("num_programs", "ckpt_path", "top", "plotted", "deadline")}
+    names = "num_programs", "ckpt_path", "top", "plotted", "deadline", "compare"
+    settings = {name: options[name] for name in names}
     try:
         return report_run(options.folder, **settings)
     except (FileNotFoundError, ValueError) as error:

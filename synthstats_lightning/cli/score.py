@@ -21,6 +21,7 @@ from synthstats_lightning.cli.audit import (
 )
 from synthstats_lightning.cli.errors import FAILED, fail
 from synthstats_lightning.cli.renderings import write_renderings
+from synthstats_lightning.cli.task_argument import TASK_HELP, named_task
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.pool.reference.settings import Sampler
 from synthstats_lightning.pool.scorer import score_program
@@ -28,7 +29,7 @@ from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
-from synthstats_lightning.tasks import Task, get_task
+from synthstats_lightning.tasks import Task
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -58,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--task",
         type=str | Task,
         required=True,
-        help="name of a bundled task, or a task by class_path (e.g. a YAML file of class_path and init_args)",
+        help=TASK_HELP,
     )
     parser.add_argument("--json", type=str | None, default=None, help="write the score to this file")
     parser.add_argument("--card", type=str | None, default=None, help="write a model card (Markdown, LaTeX)")
@@ -102,7 +103,7 @@ def run(options: Namespace) -> Score | list[Audited]:
     if not path.is_file():
         fail(f"no program at {path}")
     try:
-        task = get_task(options.task)
+        task = named_task(options.task)
         source = path.read_text(encoding="utf-8")
     except (ValueError, FileNotFoundError) as error:
         fail(str(error))
@@ -110,6 +111,8 @@ def run(options: Namespace) -> Score | list[Audited]:
         fail(
             f"--reference scores all rows, but the task shows {task.shown_rows} and holds out {task.held_out}"
         )
+    if options.reference is not None and task.transform is not None:
+        fail(f"--reference knows no response_transform, and the task has {task.transform.kind!r}")
     score = score_program(
         source,
         task,
@@ -157,7 +160,7 @@ def _audit_run(options: Namespace) -> list[Audited]:
     if not path.is_file():
         fail(f"no programs at {path}")
     try:
-        task = get_task(options.task)
+        task = named_task(options.task)
         best = best_programs(path, task, options.top)
     except (ValueError, FileNotFoundError) as error:
         fail(str(error))
@@ -189,7 +192,8 @@ def score_table(score: Score, task: Task) -> Table:
     table.add_row("model", escape(score.summary or ""))
     if score.evidence is not None:
         table.add_row("log evidence", f"{score.evidence:.3f} ± {score.evidence_se:.3f} nats")
-    table.add_row("elpd (leave-one-out)", f"{score.elpd:.2f} ± {score.elpd_se:.2f} nats")
+    if score.elpd is not None:
+        table.add_row("elpd (leave-one-out)", f"{score.elpd:.2f} ± {score.elpd_se:.2f} nats")
     if score.heldout_lpd is not None:
         held_out = len(score.diagnostics["heldout_lpd"].pointwise)
         value = f"{score.heldout_lpd:.2f} ± {score.heldout_lpd_se:.2f} nats"

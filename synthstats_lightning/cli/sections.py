@@ -18,9 +18,13 @@ from synthstats_lightning.callbacks import (
     UnseenTasks,
 )
 from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
+from synthstats_lightning.callbacks.run_progress import RunProgress
+from synthstats_lightning.callbacks.time_budget import TimeBudget
+from synthstats_lightning.runtime.command_time import command_began
 from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
 
 SECTIONS: dict[str, type[Callback]] = {
+    "budget": TimeBudget,
     "scoring": ProgramScoring,
     "metrics": TrainingMetrics,
     "unseen_tasks": UnseenTasks,
@@ -57,12 +61,13 @@ def add_sections(parser: Any) -> None:
     )
 
 
-def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]:
+def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = False) -> list[Callback]:
     """The run's callbacks: those of the sections, then the user's own.
 
     Args:
         config: Of a subcommand, with its classes made.
         tasks: The data module's tasks; where they have several turns, `scoring` makes an `EpisodeScoring`.
+        fits: Whether the run trains, and does nothing else: its progress is that of its phases.
 
     Raises:
         ValueError: If a value is out of range, or a callback of the user's is one that a section makes.
@@ -81,7 +86,16 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]
     episodes &= all(isinstance(task, ExperimentTask) for task in tasks)
     if not episodes:
         del scoring["transcripts"]
-    made: list[Callback] = [EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring)]
+    shown = trainer.get("enable_progress_bar") is not False and not _any(own, ProgressBar)
+    made: list[Callback] = []
+    budget = None
+    if config.budget.minutes is not None:
+        budget = TimeBudget(**config.budget)
+        budget.started = command_began()
+        made.append(budget)
+    if shown and fits:
+        made.append(RunProgress(budget))
+    made.append(EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring))
     if config.metrics.every_n_steps is not None:
         made.append(TrainingMetrics(**config.metrics))
     if config.unseen_tasks.tasks:
@@ -91,7 +105,7 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]
     if config.report.num_programs is not None:
         made.append(PosteriorReport(**config.report))
     made.append(PredictionWriter())
-    if trainer.get("enable_progress_bar") is not False and not _any(own, ProgressBar):
+    if shown and not _any(made, ProgressBar):
         made.append(TQDMProgressBar(refresh_rate=REFRESH_RATE))
     if trainer.get("enable_checkpointing") is not False:
         made.append(ModelCheckpoint(**config.checkpoint))

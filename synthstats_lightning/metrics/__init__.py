@@ -6,6 +6,7 @@ from synthstats_lightning.metrics.importance import (
     LogZEstimate,
     effective_sample_size,
     importance_log_z,
+    truncated_log_z,
 )
 from synthstats_lightning.metrics.moments import GroupedVariance, Moments
 from synthstats_lightning.metrics.prefixes import PrefixCollapse, prefix_codes
@@ -21,4 +22,5 @@ __all__ = [
     "effective_sample_size",
     "importance_log_z",
     "prefix_codes",
+    "truncated_log_z",
 ]

@@ -30,7 +30,7 @@ def effective_sample_size(log_weight: Float[np.ndarray, " programs"]) -> float:
     """How many programs of equal weight would tell as much: (Σw)² / Σw² (Kish).
 
     Args:
-        log_weight: Log weights, at least one of them finite.
+        log_weight: Log weights, in nats, at least one of them finite.
     """
     weight = np.exp(log_weight - log_weight.max())
     return float(weight.sum() ** 2 / np.square(weight).sum())
@@ -40,15 +40,33 @@ def importance_log_z(log_weight: Float[np.ndarray, " programs"]) -> LogZEstimate
     """Estimates log Z, the log of the mean weight, from programs that the policy wrote at temperature 1.
 
     Args:
-        log_weight: Log of the target, not normalised, minus log π of each program, in nats.
+        log_weight: Log of the target, not normalised, minus log π of each program, in nats; `-inf` for a
+            program that is no part of the target. Of such programs alone the estimate is `-inf`.
     """
     if not len(log_weight):
         return LogZEstimate(np.nan, np.nan, np.nan)
     top = log_weight.max()
+    if top == -np.inf:
+        return LogZEstimate(-np.inf, np.inf, 0.0)
     weight = np.exp(log_weight - top)
     mean = weight.mean()
     error = weight.std(ddof=1) / np.sqrt(len(weight)) / mean if len(weight) > 1 else np.inf
     return LogZEstimate(float(top + np.log(mean)), float(error), effective_sample_size(log_weight))
+
+
+def truncated_log_z(log_weight: Float[np.ndarray, " programs"]) -> LogZEstimate:
+    """As `importance_log_z`, with no weight above the square root of the number of programs times their mean.
+
+    A single lucky program then moves the estimate by half the logarithm of the number of programs at most,
+    and the estimate stays consistent (Ionides 2008, Journal of Computational and Graphical Statistics 17).
+
+    Args:
+        log_weight: Log weights, in nats; `-inf` for a program that is no part of the target.
+    """
+    plain = importance_log_z(log_weight)
+    if not np.isfinite(plain.value):
+        return plain
+    return importance_log_z(np.minimum(log_weight, plain.value + 0.5 * np.log(len(log_weight))))
 
 
 class ImportanceValues(NamedTuple):

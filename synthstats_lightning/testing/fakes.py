@@ -61,6 +61,8 @@ class FakeExecutor(Executor):
             future.set_result(Answer(__version__, 0))
         elif call is ProgramWorker.score:
             future.set_result(Answer(fake_score(arguments[0]), 0))
+        elif call is ProgramWorker.ask and arguments[0] == "score":
+            future.set_result(Answer(fake_score(arguments[1]), 0))
         else:
             raise NotImplementedError(call)
         return future

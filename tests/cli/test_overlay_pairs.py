@@ -10,7 +10,10 @@ from synthstats_lightning.testing.overlays import Pair, failing_pairs, faults, l
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("base", "at_least"), [("quickstart", 1000), ("six_tasks", 400), ("episodes", 250)])
+@pytest.mark.parametrize(
+    ("base", "at_least"),
+    [("quickstart", 1000), pytest.param("six_tasks", 400, marks=pytest.mark.slow), ("episodes", 250)],
+)
 def test_all_pairs_keep_the_target(base, at_least):
     pairs = [pair for pair in overlay_pairs() if pair.base == base]
     assert len(pairs) > at_least

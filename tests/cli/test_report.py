@@ -25,9 +25,13 @@ def test_report_of_a_folder_without_configuration(run, capsys):
     assert found == json.loads((run / "report.json").read_text())
     assert found["dugongs"]["top_structure_share"] == 1.0
     assert found["dugongs"]["left_out"] == [
-        "the pictures: there is no config.yaml that says what the data are"
+        "the pictures: there is no config.yaml that says what the data are",
+        "predictions and comparisons: the data are not known",
     ]
-    assert "left out: the pictures" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "left out: the pictures" in printed
+    assert f"report: {run / 'report.html'}" in printed
+    assert "<title>Posterior over programs: dugongs</title>" in (run / "report.html").read_text()
 
 
 def test_what_a_configuration_says(run):
@@ -54,6 +58,7 @@ def test_what_a_configuration_says(run):
         (["--plotted", "0"], "plotted must be at least 1, got 0"),
         (["--deadline", "0"], "deadline must be a positive number of seconds, got 0"),
         (["--ckpt_path", "none.ckpt"], "there is no checkpoint none.ckpt"),
+        (["--compare", "none.py", "other.py"], "no program at none.py"),
     ],
 )
 def test_refusals_are_one_line(run, capsys, arguments, message):

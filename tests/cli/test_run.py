@@ -106,7 +106,9 @@ def test_fit_writes_what_the_readme_says(fitted):
     assert sum(row["status"] == "scored" for row in rows) > len(rows) / 2
     for row in rows:
         if row["status"] == "scored":
-            assert np.isfinite([row["evidence"], row["elpd"], row["log_reward"]]).all()
+            assert np.isfinite([row["evidence"], row["log_reward"]]).all()
+            assert row["elpd"] is None, "the reward is the evidence"
+            assert row["graph"]
         else:
             assert row["evidence"] is None
             assert row["message"]
@@ -156,7 +158,7 @@ def test_a_checkpoint_that_misses_a_tensor_is_refused(fitted, tmp_path):
     content = torch.load(path, weights_only=True)
     content["policy_identity"]["tokenizer"] = "another"
     torch.save(content, tmp_path / "other.ckpt")
-    with pytest.raises(ValueError, match="belongs to another policy: tokenizer was 'another'"):
+    with pytest.raises(ValueError, match=r"belongs to another policy.*tokenizer was 'another'"):
         GFlowNetModule.load_from_checkpoint(tmp_path / "other.ckpt")
 
 
@@ -195,7 +197,7 @@ def test_resumed_equals_uninterrupted(fitted, tmp_path):
         assert torch.equal(value, resumed.model.get_parameter(name)), name
     first = (folder / "quickstart/version_0/programs.jsonl").read_text().splitlines()
     second = (tmp_path / "quickstart/version_0/programs.jsonl").read_text().splitlines()
-    assert [timeless(json.loads(line)) for line in first] == [timeless(json.loads(line)) for line in second]
+    assert [lasting(json.loads(line)) for line in first] == [lasting(json.loads(line)) for line in second]
 
 
 @pytest.mark.parametrize("subcommand", [pytest.param("validate", marks=pytest.mark.slow), "test"])
@@ -210,11 +212,15 @@ def test_evaluation_of_a_checkpoint(fitted, tmp_path, subcommand):
     assert torch.isfinite(values[f"{stage}/log_z_gap"])
 
 
-def timeless(record):
-    """A record without what is measured by the clock, at any depth."""
-    if isinstance(record, dict):
-        return {key: timeless(value) for key, value in record.items() if key != "seconds"}
-    return record
+def lasting(record):
+    """A record without what is measured by the clock, and without what the first run's report has added.
+
+    Both runs share a scoring process here, which knows what it was asked before.
+    """
+    later = {"elpd", "elpd_se", "heldout_lpd", "heldout_lpd_se", "pareto_k"}
+    kept = {key: value for key, value in record.items() if key not in {"seconds", "diagnostics", *later}}
+    evidence = {**(record["diagnostics"] or {}).get("evidence", {}), "seconds": 0.0}
+    return {**kept, "diagnostics": evidence}
 
 
 def test_predict_writes_programs(fitted, tmp_path):
@@ -279,6 +285,7 @@ def test_ctrl_c_saves_and_the_run_resumes(tmp_path):
     assert {record["source"] for record in records} <= resumed
 
 
+@pytest.mark.slow
 def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
     """SIGKILL to sandbox worker and scoring process while programs are being scored."""
     from lightning.pytorch import Trainer

@@ -1,0 +1,213 @@
+"""`synthstats-lightning explore FILE --response NAME`: from a data file to a report, in a given time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+
+from synthstats_lightning.cli.errors import fail
+from synthstats_lightning.cli.parser import PROGRAM, find_config
+from synthstats_lightning.runtime.command_time import check_minutes
+from synthstats_lightning.tasks import CSVTask
+
+FEWEST_ROWS = 5
+"""Rows of a data set that programs can be compared on."""
+FEW_STEPS = 50
+"""Training steps that leave a policy much as it was."""
+BASE = "quickstart"
+"""The configuration that a run starts from."""
+QUIET = ("lightning.pytorch", "lightning.fabric")
+"""Loggers that say nothing on devices and tips here, and their warnings only."""
+OWN_CHOICE = {"columns", "screen"}
+"""Arguments of `CSVTask` by which a user chooses covariates."""
+OF_TASK = {"path", "response", "name", "description"}
+"""Arguments of `CSVTask` that this subcommand spells itself."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the subcommand's arguments to its parser."""
+    parser.add_argument("file", type=str, help="the data: a header line, then a line for each row")
+    parser.add_argument("--response", type=str, required=True, help="column that models are to explain")
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, help="for the whole command, the report included"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int | None,
+        default=None,
+        help="training steps, with every schedule in proportion, instead of --minutes",
+    )
+    parser.add_argument("--policy", type=str | None, default=None, help="language model; tiny by default")
+    parser.add_argument("--description", type=str | None, default=None, help="one sentence on the data")
+    parser.add_argument("--name", type=str | None, default=None, help="of the task; by default the file's")
+    parser.add_argument("--output", type=str, default="runs", help="folder that gets the run's folder")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random")
+    parser.add_argument(
+        "--compare",
+        type=str,
+        nargs="+",
+        default=[],
+        help="files with programs of your own, which the report puts beside what it finds",
+    )
+    parser.add_argument(
+        "--config", type=str, nargs="+", default=[], help=f"configurations over {BASE}, by file or name"
+    )
+    parser.add_argument(
+        "--show_config",
+        action="store_true",
+        help="print what `fit` would be given, and do nothing",
+    )
+    parser.add_class_arguments(CSVTask, "data", skip=OF_TASK, fail_untyped=False, instantiate=False)
+
+
+def run(options: Namespace) -> Any:
+    """Understands the data, fits and reports.
+
+    Args:
+        options: Parsed arguments, those of `add_arguments`.
+
+    Returns:
+        The `LightningCLI` after its run.
+
+    Raises:
+        SystemExit: With `WRONG_USAGE` if the data or an argument is wrong.
+    """
+    settings = task_settings(options)
+    try:
+        if options.steps is None:
+            check_minutes(options.minutes)
+        elif options.steps < 1:
+            raise ValueError(f"steps must be at least 1, got {options.steps}")
+        for path in options.compare:
+            if not Path(path).is_file():
+                raise FileNotFoundError(f"compare must name files with programs, got {path}, which is none")
+        overlays = [find_config(name) for name in options.config]
+        task = CSVTask(**settings)
+        most = most_covariates(options.policy or policy_of(overlays))
+        if most is not None and len(task.understood.covariates) > most and not OWN_CHOICE & set(settings):
+            settings["screen"] = most
+            task = CSVTask(**settings)
+    except (ValueError, FileNotFoundError) as error:
+        fail(str(error))
+    if task.num_rows < FEWEST_ROWS:
+        fail(f"{options.file} must have at least {FEWEST_ROWS} rows, got {task.num_rows}")
+    from synthstats_lightning.cli.lightning import run_lightning
+
+    given = ["fit", "--config", BASE]
+    for overlay in (*overlays, json.dumps(configuration(options, settings, task.name))):
+        given += ["--config", overlay]
+    if options.steps is not None:
+        given += ["--steps", str(options.steps)]
+    if options.show_config:
+        return run_lightning([*given, "--print_config"])
+    print(_understood(task), file=sys.stderr)
+    if not OWN_CHOICE & set(task_settings(options)) and "screen" in settings:
+        print(
+            f"  the policy was made for at most {settings['screen']} covariates: those that go with the"
+            " response best are kept; `--data.screen NUMBER` or `--data.columns` choose others",
+            file=sys.stderr,
+        )
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    done, timed = run_lightning(given), options.steps is None
+    folder = Path(done.trainer.log_dir or options.output)
+    steps, again = done.trainer.global_step, f"{PROGRAM} fit --config {folder / 'config.yaml'}"
+    print(f"training steps: {steps}; all is in {folder}, and `{again}` repeats it")
+    if steps < FEW_STEPS:
+        more = "--minutes" if timed else "--steps"
+        print(f"so few steps leave the policy much as it was before training: more {more} will change that")
+    return done
+
+
+def policy_of(overlays: Sequence[str]) -> str | None:
+    """The policy that configurations choose; `None` where none does.
+
+    Args:
+        overlays: Paths of the configurations, of which the last one wins.
+    """
+    found = None
+    for path in overlays:
+        settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        for key in ("model", "init_args", "policy"):
+            settings = settings.get(key) if isinstance(settings, dict) else None
+        found = settings or found
+    return found
+
+
+def most_covariates(policy: str | None) -> int | None:
+    """Covariates that a bundled policy was made for at most; `None` where that is not known.
+
+    Args:
+        policy: Name of the policy; by default the bundled one.
+    """
+    from synthstats_lightning.policy.loading import BUNDLED, TINY
+
+    policy = policy or TINY
+    if policy not in BUNDLED:
+        return None
+    text = resources.files("synthstats_lightning.policy").joinpath(BUNDLED[policy], "config.json").read_text()
+    found: int | None = json.loads(text).get("max_covariates")
+    return found
+
+
+def task_settings(options: Namespace) -> dict[str, Any]:
+    """Arguments of the `CSVTask`, those that are not its defaults.
+
+    Args:
+        options: Parsed arguments, those of `add_arguments`.
+    """
+    usual = ArgumentParser()
+    usual.add_class_arguments(CSVTask, "data", skip=OF_TASK, fail_untyped=False, instantiate=False)
+    defaults = usual.get_defaults().data.as_dict()
+    own = {name: options[name] for name in ("response", "description", "name") if options[name] is not None}
+    given = {name: value for name, value in options.data.as_dict().items() if value != defaults[name]}
+    return {"path": options.file, **own, **given}
+
+
+def configuration(options: Namespace, settings: dict[str, Any], name: str) -> dict[str, Any]:
+    """What goes over the configurations of the package: the data, the time and where the run's folder is.
+
+    Args:
+        options: Parsed arguments, those of `add_arguments`.
+        settings: Arguments of the `CSVTask`.
+        name: The task's name, which the run's folder takes as well.
+    """
+    logger = {
+        "class_path": "lightning.pytorch.loggers.CSVLogger",
+        "init_args": {"save_dir": options.output, "name": name},
+    }
+    found: dict[str, Any] = {
+        "seed_everything": options.seed,
+        "data": {"init_args": {"tasks": [{"class_path": "CSVTask", "init_args": settings}]}},
+        "trainer": {
+            "default_root_dir": str(Path(options.output) / name),
+            "logger": logger,
+            "enable_model_summary": False,
+        },
+    }
+    if options.steps is None:
+        found["budget"] = {"minutes": options.minutes}
+    if options.compare:
+        found["report"] = {"compare": list(options.compare)}
+    if options.policy is not None:
+        found["model"] = {"init_args": {"policy": options.policy}}
+    return found
+
+
+def _understood(task: CSVTask) -> str:
+    """What the run is about, and what its user should look at first."""
+    response, columns = task.columns[task.response], task.understood.covariates
+    others = ", ".join(f"{column.name} ({column.kind})" for column in columns) or "no other column"
+    rows = f"{task.num_rows} rows"
+    if task.understood.num_rows_read != task.num_rows:
+        rows = f"{task.num_rows} of {task.understood.num_rows_read} rows"
+    lines = [f"{task.name}: {rows}, {response.kind} response {task.response} by {others}"]
+    return "\n".join([*lines, *(f"  {line}" for line in task.understood.warnings)])

@@ -1,0 +1,109 @@
+"""What a user types who has a file and a question."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import pytest
+import yaml
+
+from synthstats_lightning.cli.main import main
+
+ROWS = [(1, 2.5), (2, 3.1), (3, 4.4), (4, 4.9), (5, 6.2), (6, 7.1)]
+
+
+def written(folder, rows=ROWS, header="dose,height"):
+    path = folder / "plants.csv"
+    path.write_text(header + "\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    return str(path)
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["explore", *arguments])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    return line
+
+
+def test_a_file_that_is_not_there(tmp_path, capsys):
+    assert "missing.csv" in refused(capsys, str(tmp_path / "missing.csv"), "--response", "height")
+
+
+def test_a_response_that_is_no_column(tmp_path, capsys):
+    line = refused(capsys, written(tmp_path), "--response", "hight")
+    assert "'hight'" in line
+    assert "height" in line
+
+
+def test_a_response_without_variation(tmp_path, capsys):
+    line = refused(capsys, written(tmp_path, [(a, 3.0) for a in range(8)]), "--response", "height")
+    assert "height" in line
+
+
+def test_too_few_rows(tmp_path, capsys):
+    line = refused(capsys, written(tmp_path, ROWS[:4]), "--response", "height")
+    assert "at least 5 rows, got 4" in line
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (["--minutes", "0.1"], "minutes must be at least 0.5"),
+        (["--minutes", "soon"], "minutes"),
+        (["--steps", "0"], "steps must be at least 1, got 0"),
+        (["--config", "trainer/ddq"], "nearest: trainer/ddp"),
+        (["--compare", "nowhere.py"], "nowhere.py"),
+    ],
+)
+def test_an_argument_that_is_wrong(tmp_path, capsys, given, reason):
+    assert reason in refused(capsys, written(tmp_path), "--response", "height", *given)
+
+
+def printed(*arguments):
+    """The configuration that `fit` is given."""
+    text = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(text):
+        main(["explore", *arguments, "--show_config"])
+    return yaml.safe_load(text.getvalue())
+
+
+def test_the_run_is_one_of_fit(tmp_path):
+    config = printed(
+        written(tmp_path), "--response", "height", "--minutes", "3", "--output", str(tmp_path),
+        "--data.units", "{dose: g}", "--config", "replay/mixed", "trainer/exploration",
+    )  # fmt: skip
+    (task,) = config["data"]["init_args"]["tasks"]
+    assert task["init_args"]["response"] == "height"
+    assert task["init_args"]["units"] == {"dose": "g"}
+    assert config["budget"]["minutes"] == 3
+    assert config["data"]["init_args"]["structure_fraction"] == 0.2
+    assert config["scoring"]["prefix_resampling_fraction"] == 0.2
+    assert config["trainer"]["logger"]["init_args"]["name"] == "plants"
+    again = tmp_path / "again.yaml"
+    again.write_text(yaml.safe_dump(config))
+    text = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(text):
+        main(["fit", "--config", str(again), "--print_config"])
+    assert yaml.safe_load(text.getvalue()) == config
+
+
+@pytest.mark.parametrize(
+    ("given", "screen"),
+    [
+        ([], 3),
+        (["--data.screen", "4"], 4),
+        (["--data.columns", "[a, b, c, d]"], None),
+        (["--policy", "Qwen/Qwen3-0.6B"], None),
+        (["--config", "policy/qwen3"], None),
+    ],
+)
+def test_as_many_covariates_as_the_policy_was_made_for(tmp_path, given, screen):
+    rows = [
+        [number, number**2 % 7, number**3 % 11, -(number % 3), number % 5, 2 * number] for number in range(9)
+    ]
+    path = tmp_path / "many.csv"
+    path.write_text("a,b,c,d,e,y\n" + "".join(",".join(map(str, row)) + ".5\n" for row in rows))
+    (task,) = printed(str(path), "--response", "y", *given)["data"]["init_args"]["tasks"]
+    assert task["init_args"]["screen"] == screen
