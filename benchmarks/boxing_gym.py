@@ -6,6 +6,8 @@ For each environment, instances of seeds 1 to 5 are observed at random designs; 
 experiments programs predict ten evaluation points of the same instance. Without `--checkpoint` the bundled
 tiny policy is first trained on other instances of the environments (seeds from 100 on), for `--steps` steps.
 Figures are means over instances, never over environments; `raw_error` is in the environment's own metric.
+With `--reference-errors`, what `boxing_gym_parts/reference_errors.py` says instead: what standardised errors
+refer to.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from boxing_gym_parts.reference_errors import errors_of
 from figures_file import figures_file
 from rich.console import Console
 
@@ -139,6 +142,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=8, help="programs of the policy for each instance")
     parser.add_argument("--weighting", choices=["evidence", "stacking"], default="evidence")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="scoring processes")
+    parser.add_argument("--reference-errors", action="store_true", help="what standardised errors refer to")
     parser.add_argument("--folder", type=Path, help="keep the checkpoint and the cache of scores here")
     return parser.parse_args()
 
@@ -152,6 +156,12 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning, module="lightning.pytorch.utilities._pytree")
     console = Console()
     console.width = max(console.width, 110)
+    if options.reference_errors:
+        figures, table = errors_of(options.environments)
+        Console(width=200).print(table)
+        if options.json:
+            options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        return
     started = time.perf_counter()
     settings = EvaluationSettings(
         budgets=tuple(options.budgets), seeds=tuple(options.seeds), weighting=options.weighting

@@ -42,6 +42,7 @@ from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.objectives import (
     GRPO,
     GSPO,
+    RLOO,
     BestOfN,
     LogVariance,
     Objective,
@@ -69,9 +70,10 @@ OBJECTIVES: dict[str, Callable[[], Objective]] = {
     "VarGrad": functools.partial(LogVariance, NEAR),
     "GRPO": GRPO,
     "GSPO": GSPO,
+    "RLOO": RLOO,
     "best-of-N": BestOfN,
 }
-BASELINES = ("GRPO", "GSPO", "best-of-N")
+BASELINES = ("GRPO", "GSPO", "RLOO", "best-of-N")
 KEYS = (
     "best_elpd",
     "mean_evidence",
@@ -151,6 +153,7 @@ def train(task: Task, objective: str, calls: int, fresh: int, num_workers: int |
     )
     scoring = ProgramScoring(
         reward=REWARD,
+        engine=EngineSettings(last_score="elpd"),
         programs_per_step=ROUND,
         every_n_steps=EVERY,
         warmup_programs=WARM_UP,

@@ -115,13 +115,12 @@ def figures(config: Path, folder: Path) -> dict[str, Any]:
     log_z = trained.learned_log_z(0)
     final, initial = evaluation_metrics(after, log_z), evaluation_metrics(before, log_z)
     report = json.loads((run_folder / "report.json").read_text())["dugongs"]
-    best = [json.loads(line) for line in (run_folder / "programs.jsonl").read_text().splitlines()]
     return {
         "seconds": seconds,
         "valid_rate": final["valid_rate"],
         "evidence_gain": final["evidence"] - initial["evidence"],
         "structures": int(final["structures"]),
-        "best_elpd": max(row["elpd"] for row in best if row["status"] == "scored"),
+        "best_elpd": max(form["elpd"] for form in report["forms"] if form["elpd"] is not None),
         # of the run's own 2,000 fresh programs: one failure in 512 would decide the figure
         "residual_std_ratio": initial["residual_std"] / report["residual_std"],
         "log_z_gap": abs(report["log_z_gap"]),

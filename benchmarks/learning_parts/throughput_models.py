@@ -113,5 +113,4 @@ def policy(name: str, dtype: torch.dtype = torch.float32, settings: ModelSetting
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.enable_input_require_grads()
     adapted = add_adapter(model, LORA)
-    limits = settings.micro_batch_tokens, settings.compile
-    return Policy(adapted, tokenizer(), name, head, None, *limits).train()
+    return Policy(adapted, tokenizer(), name, head, settings).train()

@@ -49,8 +49,10 @@ with pm.Model() as model:
 """,
     "scale of the data by an observed transform": """\
 with pm.Model() as model:
-    a = pm.Normal("a", 0, 1)
-    pm.Normal("obs", 1e-4 * (2 * x + a), 1e-5, observed=1e-4 * y)
+    a = pm.Normal("a", 0, 10)
+    b = pm.Normal("b", 0, 10)
+    s = pm.HalfNormal("s", 2)
+    pm.Normal("obs", 1e-4 * (a + b * x), 1e-4 * s, observed=1e-4 * y)
 """,
     "response as a parameter": """\
 with pm.Model() as model:
@@ -83,11 +85,6 @@ with pm.Model() as model:
 """
 
 ON_COUNTS = {
-    "a density for counts": """\
-with pm.Model() as model:
-    a = pm.Normal("a", 2, 1e-6)
-    pm.Normal("obs", a * x, 1e-6, observed=y)
-""",
     "spikes on whole numbers": """\
 with pm.Model() as model:
     w = pm.Dirichlet("w", np.ones(17))

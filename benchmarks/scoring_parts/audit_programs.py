@@ -113,6 +113,9 @@ HONEST: dict[str, Honest] = {
     "rounded regression": Honest(
         _model(*_LINE, _SCALE, 'pm.Normal("y", a + b * x, s, observed=y)'), rounding=0.5
     ),
+    "normal regression of counts": Honest(
+        _model(*_LINE, _SCALE, 'pm.Normal("y", a + b * x, s, observed=y)'), "int64", rounding=1.0
+    ),
     "rounded, no noise floor": Honest(
         _model(*_LINE, 's = pm.HalfNormal("s", 0.5)', 'pm.Normal("y", a + b * x, s, observed=y)'),
         rounding=0.5,

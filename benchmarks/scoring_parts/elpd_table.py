@@ -1,6 +1,6 @@
 """Leave-one-out scores of published programs on the four real data sets, beside the published ones.
 
-    python benchmarks/elpd_table.py --json elpd.json
+    python benchmarks/scoring_accuracy.py --published --json elpd.json
 
 `elpd_programs/DATA/PROGRAM.py` are the programs, `elpd_programs/published.json` their scores by PSIS on long
 runs of NUTS, with the rows whose Pareto k was above 0.7: there PSIS is unreliable, the engine refits
@@ -10,18 +10,15 @@ high_pareto_k}}}`.
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
-from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning import ProgramScorer, get_task
 
-PROGRAMS = Path(__file__).parent / "elpd_programs"
+PROGRAMS = Path(__file__).parents[1] / "elpd_programs"
 TOLERANCE = 0.3
 
 
@@ -58,18 +55,3 @@ def table(document: dict[str, dict[str, dict[str, Any]]]) -> Table:
             cells = (f"{row['elpd']:.1f}", f"{row['published']:.1f}", str(row["high_pareto_k"]))
             shown.add_row(data, program, *cells, style="red" if off else "")
     return shown
-
-
-def main() -> None:
-    """Scores, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=figures_file)
-    arguments = parser.parse_args()
-    document = scores()
-    Console().print(table(document))
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    main()

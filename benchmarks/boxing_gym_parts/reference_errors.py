@@ -4,24 +4,23 @@ For each environment, variant and goal it draws instances, evaluates the best co
 the expected response given the latents at ten evaluation points of each, and prints mean, standard deviation
 and median. Targets are those measured elsewhere under the same definitions.
 
-    python benchmarks/reference_errors.py --json reference_errors.json
+    python benchmarks/boxing_gym.py --reference-errors --json reference_errors.json
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from figures_file import figures_file
-from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning.tasks.simulators import SIMULATORS
 from synthstats_lightning.tasks.simulators.reference_errors import reference_errors
 
+INSTANCES = 20_000
+"""Instances of each environment."""
 TARGETS = {
     ("dugongs_simulator", "boxing_gym", "prediction"): "0.405, sd 1.11 (tail), median 0.225, oracle 0.060",
     ("peregrines_simulator", "boxing_gym", "prediction"): "7843, sd 18247, median 3249, oracle 216",
@@ -40,26 +39,22 @@ TARGETS = {
 }
 
 
-def main() -> None:
-    """Runs the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=figures_file, help="where to write the figures")
-    parser.add_argument("--instances", type=int, default=20_000, help="instances of each environment")
-    parser.add_argument("--environments", nargs="*", default=list(SIMULATORS), choices=list(SIMULATORS))
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+def errors_of(environments: Sequence[str]) -> tuple[dict[str, Any], Table]:
+    """Errors of every variant and goal of some environments, as figures and as a table.
+
+    Args:
+        environments: Names of simulators.
+    """
     started = time.perf_counter()
     figures: dict[str, Any] = {}
     table = Table(
         "environment", "variant", "goal", "mean", "se", "sd", "median", "oracle", "skipped", "target"
     )
-    for name in arguments.environments:
+    for name in environments:
         for variant in ("boxing_gym", "corrected"):
             simulator = SIMULATORS[name](variant=variant)
             for goal in simulator.goals:
-                errors = reference_errors(simulator, goal, arguments.instances, seed=arguments.seed)
+                errors = reference_errors(simulator, goal, INSTANCES)
                 numbers = dataclasses.asdict(errors) | {"constant": errors.constant.tolist()}
                 figures.setdefault(name, {}).setdefault(variant, {})[goal] = numbers
                 shown = (errors.mean, errors.mean_se, errors.sd, errors.median, errors.oracle)
@@ -67,10 +62,4 @@ def main() -> None:
                 target = TARGETS.get((name, variant, goal), "")
                 table.add_row(name, variant, goal, *cells, str(errors.skipped), target)
     figures["seconds"] = time.perf_counter() - started
-    Console(width=200).print(table)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return figures, table

@@ -1,0 +1,174 @@
+"""Data sets as users have them: what `explore` makes of each in a few minutes.
+
+    python benchmarks/own_data.py --folder FOLDER --json own_data.json
+
+The folder holds CSV files and an `index.json`: by data set `response`, `description` and `kind` of the
+response. Each is explored by the command line as a user would, with nothing but its name, response and
+sentence. JSON: by data set `understood` (whether the response's kind is what the index says), `minutes` (of
+the whole command), `scored_share` (of sampled programs), `log_z_gap` (nats, learned minus importance
+sampling), `effective_sample_size` (of the shares), `forms`, `best_elpd` (nats), `default_elpd` (of a
+regression on all columns, by the package's engine), `stacked_elpd` (of the stacked set),
+`heldout_set_minus_best` (nats: log score of the weighted set minus the best single program's on rows held
+out, mean of five splits),
+`coverage_90` (of the set's 90 % intervals on these rows) and `warnings`; `error` where the command failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from figures_file import figures_file
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from own_data_parts.heldout import held_out
+from rich.console import Console
+from rich.table import Table
+
+from synthstats_lightning import CSVTask, ProgramScorer, RunPosterior, load_posterior
+from synthstats_lightning.reports.journal import read_records
+from synthstats_lightning.reports.model_weights import stacking_weights
+from synthstats_lightning.reports.run_warnings import read_warnings
+from synthstats_lightning.tasks.default_regression import default_regression
+
+STACKED = 16
+"""Forms of the largest share that are stacked, each by its best program."""
+
+
+def explore(
+    name: str, entry: dict[str, Any], folder: Path, output: Path, minutes: float
+) -> tuple[Path, float]:
+    """Explores one data set in a process of its own; its run folder, and the minutes that it took.
+
+    Raises:
+        subprocess.CalledProcessError: If the command fails.
+        FileNotFoundError: If it leaves no run.
+    """
+    command = [sys.executable, "-m", "synthstats_lightning", "explore", str(folder / f"{name}.csv")]
+    command += ["--response", entry["response"], "--description", entry["description"]]
+    command += ["--minutes", str(minutes), "--output", str(output)]
+    started = time.perf_counter()
+    subprocess.run(command, check=True)
+    taken = (time.perf_counter() - started) / 60.0
+    runs = sorted(output.glob("*/version_*"), key=lambda path: path.stat().st_mtime)
+    if not runs:
+        raise FileNotFoundError(f"explore left no run in {output}")
+    return runs[-1], taken
+
+
+def scores(posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer) -> dict[str, float | None]:
+    """Leave-one-out scores of the best program, the default regression and the stacked set."""
+    best = [form.best.source for form in posterior.forms[:STACKED]]
+    found = [future.result() for future in [scorer.submit(source, task) for source in best]]
+    elpd = [score for score in found if score.elpd is not None]
+    density = [score.diagnostics["elpd"].pointwise for score in elpd]
+    stacked = None
+    if density:
+        rows = np.array(density).T
+        weights = stacking_weights(rows)
+        with np.errstate(divide="ignore"):
+            stacked = float(np.logaddexp.reduce(rows + np.log(weights), axis=1).sum())
+    regression = default_regression(task)
+    default = None if regression is None else scorer.score(regression, task)
+    if default is not None and not default.scored:
+        print(f"{task.name}: the default regression has no score ({default.failure}: {default.message})")
+    return {
+        "best_elpd": max((score.elpd for score in elpd if score.elpd is not None), default=None),
+        "default_elpd": None if default is None else default.elpd,
+        "stacked_elpd": stacked,
+    }
+
+
+def figures(run: Path, task: CSVTask, scorer: ProgramScorer) -> dict[str, Any]:
+    """Every figure that a run's folder gives."""
+    report = json.loads((run / "report.json").read_text())[task.name]
+    records = list(read_records(run))
+    posterior = load_posterior(run)
+    if not isinstance(posterior, RunPosterior):
+        raise TypeError(f"{run} holds several tasks")
+    sampled = sum(record.count for record in records)
+    predicted = held_out(posterior, task, scorer)
+    return {
+        "scored_share": sum(record.count for record in records if record.score.scored) / sampled,
+        "log_z_gap": report.get("log_z_gap"),
+        "effective_sample_size": posterior.estimate.effective_sample_size,
+        "forms": len(posterior.forms),
+        **scores(posterior, task, scorer),
+        "heldout_set_minus_best": None if predicted is None else predicted.set_minus_best,
+        "coverage_90": None if predicted is None else predicted.coverage,
+        "warnings": [str(warning) for warning in read_warnings(run) if warning.over is None],
+    }
+
+
+def measure(name: str, entry: dict[str, Any], folder: Path, output: Path, minutes: float) -> dict[str, Any]:
+    """Explores a data set and reads its figures; `error` where that is not possible."""
+    try:
+        task = CSVTask(folder / f"{name}.csv", entry["response"], entry["description"])
+        kind = task.columns[task.response].kind
+        run, taken = explore(name, entry, folder, output / name, minutes)
+    except (ValueError, OSError, subprocess.CalledProcessError) as error:
+        return {"understood": False, "error": str(error)}
+    row = {"understood": kind == entry["kind"], "minutes": taken}
+    with ProgramScorer() as scorer:
+        try:
+            return row | figures(run, task, scorer)
+        except (ValueError, OSError) as error:
+            return row | {"error": str(error)}
+
+
+def table(document: dict[str, dict[str, Any]]) -> Table:
+    """A row a data set."""
+    shown = Table(title="Own data")
+    columns = list(dict.fromkeys(key for row in document.values() for key in row))
+    for heading in ("data", *columns):
+        shown.add_column(heading)
+    for name, row in document.items():
+        shown.add_row(name, *(_cell(row.get(column)) for column in columns))
+    return shown
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return str(len(value))
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def main() -> None:
+    """Explores, prints and writes after every data set."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=figures_file, help="write the figures to this file")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("../shared/own_data"), help="CSV files and index.json"
+    )
+    parser.add_argument("--minutes", type=float, default=4.0, help="for each data set")
+    parser.add_argument("--only", nargs="+", help="names of data sets")
+    parser.add_argument("--output", type=Path, help="keep the runs in this folder")
+    options = parser.parse_args()
+    index = json.loads((options.folder / "index.json").read_text())
+    unknown = set(options.only or ()) - set(index)
+    if unknown:
+        parser.error(f"--only must be of {', '.join(index)}; got {', '.join(sorted(unknown))}")
+    document: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        output = options.output or Path(temporary)
+        for name in options.only or index:
+            document[name] = measure(name, index[name], options.folder, output, options.minutes)
+            print(f"{name}: {json.dumps(document[name])}", flush=True)
+            if options.json is not None:
+                options.json.write_text(json.dumps(document, indent=2) + "\n")
+    Console(width=200).print(table(document))
+
+
+if __name__ == "__main__":
+    main()
