@@ -56,6 +56,33 @@ def test_without_lightning() -> None:
     assert bool(found["log_prob"].isfinite().all())
 
 
+NOISE = np.random.default_rng(0).normal(0.0, 2.0, 20)
+PLANTS = "dose,height\n" + "".join(
+    f"{place / 4},{10 + 3 * place - place * place / 9 + NOISE[place]:.2f}\n" for place in range(20)
+)
+
+
+def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "plants.csv").write_text(PLANTS)
+    monkeypatch.chdir(tmp_path)
+    found = run(snippet("how-to/own_data.md", "import pandas"))
+    assert found["task"].data["height"][0] == round(10 + NOISE[0], 2)
+    assert list(found["task"].views) == ["dose_z"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_readme_as_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plants.csv").write_text(PLANTS)
+    monkeypatch.chdir(tmp_path)
+    (source,) = blocks(ROOT / "README.md", "python")
+    assert "max_steps=200" in source
+    found = run(source.replace("max_steps=200", "max_steps=3"))
+    assert found["task"].name == "plants"
+    assert len(found["data"].buffer) > 0
+
+
 def test_simulators() -> None:
     found = run(snippet("tasks.md", "from synthstats_lightning.tasks.simulators"))
     assert found["simulator"].name == "death_process"
