@@ -29,7 +29,7 @@ from synthstats_lightning.cli.sections import add_sections, section_callbacks
 from synthstats_lightning.cli.step_count import set_steps
 from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
-from synthstats_lightning.policy.prompt_room import PromptTooLongError
+from synthstats_lightning.policy.prompt_room import PromptError
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.runtime.durable_files import out_of_space
 from synthstats_lightning.runtime.former_names import saved_hyper_parameters
@@ -178,7 +178,7 @@ def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) ->
         except NothingScoredError as error:
             print(error.table, file=sys.stderr)
             fail(error.reason)
-        except (FileNotFoundError, PromptTooLongError) as error:
+        except (FileNotFoundError, PromptError) as error:
             fail(str(error))
         except OSError as error:
             if out_of_space(error):

@@ -9,8 +9,16 @@ FEWEST_TOKENS = 64
 """Tokens that a program needs at least."""
 
 
-class PromptTooLongError(ValueError):
+class PromptError(ValueError):
+    """A prompt that a policy cannot be given; the message says what to change."""
+
+
+class PromptTooLongError(PromptError):
     """A prompt that leaves no room for a program in a policy's context."""
+
+
+class UnreadableDataError(PromptError):
+    """Data shown to a policy that was made for prompts without."""
 
 
 def check_room(
@@ -52,10 +60,10 @@ def check_reads_data(config: Any, policy: str, shown: bool) -> None:
         shown: Whether a prompt shows rows or a digest besides the request.
 
     Raises:
-        ValueError: If one does, and the policy cannot read it.
+        UnreadableDataError: If one does, and the policy cannot read it.
     """
     if shown and not getattr(config, "reads_data", True):
-        raise ValueError(
+        raise UnreadableDataError(
             f"proposal must be 'nothing' for policy {policy!r}, which was made for prompts without data and"
             " writes no valid program from others; larger language models read rows and digests"
         )

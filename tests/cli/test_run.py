@@ -21,6 +21,7 @@ import yaml
 
 from synthstats_lightning import GFlowNetModule, ReplayDataModule
 from synthstats_lightning.callbacks import ProgramScoring
+from synthstats_lightning.cli.errors import WRONG_USAGE
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.objectives import LogVariance
 from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
@@ -232,6 +233,14 @@ def test_predict_writes_programs(fitted, tmp_path):
     assert len(rows) == 10
     assert all(row["task"] == "dugongs" and row["log_prob"] < 0 for row in rows)
     assert sum("pm.Model()" in row["source"] for row in rows) > 5
+
+
+def test_a_prompt_that_the_policy_cannot_be_given_is_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command("fit", tmp_path, "--data.init_args.proposal", "rows")
+    assert stop.value.code == WRONG_USAGE
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("error: proposal must be 'nothing' for policy 'tiny'")
 
 
 def test_ctrl_c_saves_and_the_run_resumes(tmp_path):

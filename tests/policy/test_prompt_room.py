@@ -9,6 +9,7 @@ from synthstats_lightning import GFlowNetModule, TableTask, understand
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.policy.prompt_room import (
     PromptTooLongError,
+    UnreadableDataError,
     check_reads_data,
     check_room,
     too_many_covariates,
@@ -56,7 +57,7 @@ def test_a_policy_that_was_made_without_data_is_shown_none():
     for proposal in ("rows", "digest"):
         prompt = task_prompt(looking(task, proposal))
         with pytest.raises(
-            ValueError, match="proposal must be 'nothing' for policy 'tiny', which was made for"
+            UnreadableDataError, match="proposal must be 'nothing' for policy 'tiny', which was made for"
         ):
             module.sample([prompt], 1, SamplingSettings(max_new_tokens=8), 0)
     check_reads_data(SimpleNamespace(), "large", True)

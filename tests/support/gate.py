@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor, Future
+from functools import partial
 
 from synthstats_lightning.testing.fakes import FakeExecutor
 
@@ -21,13 +22,13 @@ class Gate(Executor):
         self._answers = FakeExecutor()
 
     def submit(self, fn, /, settings, call, *arguments):
-        answer = self._answers.submit(fn, settings, call, *arguments)
+        answer = partial(self._answers.submit, fn, settings, call, *arguments)
         if not self.shut or self.first > 0:
             self.first -= self.shut
-            return answer
-        self.held.append((answer.result(), Future()))
+            return answer()
+        self.held.append((answer, Future()))  # asked for when it is let go: what has no answer waits too
         return self.held[-1][1]
 
     def let_go(self):
         answer, future = self.held.pop(0)
-        future.set_result(answer)
+        future.set_result(answer().result())
