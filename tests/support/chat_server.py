@@ -7,17 +7,27 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
+
+Drips = Literal["head", "body"]
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers every request by `answer(number, body)`: a status with a text, or with headers too."""
+    """Answers every request by `answer(number, body)`: a status with a text, or with headers too.
+
+    Where it drips, a byte of the head or of the body follows the other and there is no end of them.
+    """
 
     daemon_threads = True
 
-    def __init__(self, answer: Callable[[int, dict[str, Any]], tuple[Any, ...]]) -> None:
+    def __init__(
+        self, answer: Callable[[int, dict[str, Any]], tuple[Any, ...]], drips: Drips | None = None
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
+        self.drips = drips
+        self.closed = threading.Event()
+        self.left = threading.Event()
         self.lock = threading.Lock()
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -48,25 +58,39 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(status)
             for name, value in dict(*more).items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(reply)))
+            self.send_header("content-length", str(len(reply) if server.drips is None else 10**9))
+            if server.drips == "head":
+                self.flush_headers()
+                self._drip(b"x")
             self.end_headers()
+            if server.drips == "body":
+                self._drip(b" ")
             self.wfile.write(reply)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the other side has waited long enough
+            server.left.set()
+
+    def _drip(self, byte: bytes) -> None:
+        server: Any = self.server
+        while not server.closed.wait(0.01):
+            self.wfile.write(byte)
 
     def log_message(self, *arguments: Any) -> None:
         """Nothing."""
 
 
 @contextmanager
-def serving(answer: Callable[[int, dict[str, Any]], tuple[Any, ...]]) -> Iterator[ChatServer]:
+def serving(
+    answer: Callable[[int, dict[str, Any]], tuple[Any, ...]], drips: Drips | None = None
+) -> Iterator[ChatServer]:
     """A server that runs meanwhile."""
-    server = ChatServer(answer)
+    server = ChatServer(answer, drips)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server
     finally:
+        server.closed.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -73,7 +73,7 @@ def decode_rows(
             torch.cuda.empty_cache()
         warnings.warn(
             f"out of memory while {len(waiting[0])} programs were decoded at once: going on with {rows}."
-            " `memory_gib` of the model sets how much decoding may take",
+            " `model.init_args.model.memory_gib` sets how much decoding may take",
             stacklevel=2,
         )
         waiting = list(torch.split(torch.cat(waiting), rows))

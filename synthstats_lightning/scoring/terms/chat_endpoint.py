@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from synthstats_lightning.runtime.background_loop import run_within
 from synthstats_lightning.scoring.terms.term import TermUnavailableError
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -22,7 +23,8 @@ class ChatEndpoint:
         base_url: Where the endpoint is, up to and without `/chat/completions`.
         model: Name of the model there.
         api_key_env: Name of the environment variable that holds the key; `None` for none.
-        timeout_s: Seconds that one request may take, from connecting to the last byte.
+        timeout_s: Seconds that one request may take, from looking up the host to the last byte, however
+            slowly bytes come in.
         retries: Further attempts after one that failed for a reason that may pass.
         budget: Most requests of this process, retries counted; `None` for no limit.
     """
@@ -77,7 +79,9 @@ class ChatEndpoint:
         import httpx2
 
         try:
-            response = client.post(self.url, json=body, headers=headers)
+            response = run_within(client.post(self.url, json=body, headers=headers), self.timeout_s)
+        except TimeoutError:
+            return None, f"Timeout: no whole answer within {self.timeout_s:g} s", 0.0
         except httpx2.HTTPError as error:
             return None, f"{type(error).__name__}: {error}", 0.0
         if response.status_code != 200:
@@ -113,5 +117,6 @@ class ChatEndpoint:
                     raise ValueError(
                         "LLMVerifier needs the verifier extra: pip install 'synthstats-lightning[verifier]'"
                     ) from None
-                self._client = httpx2.Client(timeout=self.timeout_s)
+                # its own limits are of the silence between bytes, not of a request
+                self._client = httpx2.AsyncClient(timeout=None)
             return self._client

@@ -38,7 +38,7 @@ class LLMVerifier(RewardTerm):
         api_key_env: Name of the environment variable that holds the key; `None` for none.
         rubric: What the marks are for, in words.
         weight: Nats between the worst mark and the best.
-        timeout_s: Seconds that one request may take.
+        timeout_s: Seconds that one request may take, from looking up the host to the last byte.
         max_concurrency: Most requests at once, of one process.
         budget: Most requests of one process, retries counted; `None` for no limit.
         on_failure: A program without a mark, after all retries or beyond the budget, has 0 and is judged
