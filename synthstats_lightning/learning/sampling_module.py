@@ -22,6 +22,7 @@ from synthstats_lightning.policy import (
 )
 from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
 from synthstats_lightning.policy.prompt_room import check_reads_data, check_room
+from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
 from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Prompt
@@ -38,12 +39,15 @@ class SamplingModule(LightningModule):
         sampling: Settings of validation, test and prediction; `min_new_tokens` is that of all samples.
         seed: Seeds the sampling streams, together with rank and step.
         throughput: Counts sampled tokens while there is one.
+        rounds_backend: Who writes the programs of training rounds. All others, whose sampling probability
+            something is divided by, this process writes itself.
     """
 
     policy: Policy | None
     sampling: SamplingSettings
     seed: int
     throughput: Throughput | None
+    rounds_backend: SamplingBackend = LOCAL
     _told: MemoryPlan | None = None
 
     @property
@@ -90,6 +94,15 @@ class SamplingModule(LightningModule):
         )
         return {PROGRAMS: programs}
 
+    def backend_of(self, stream: int) -> SamplingBackend:
+        """Who writes the programs of a random stream.
+
+        Args:
+            stream: Number of the random stream.
+        """
+        trains = Stream.TRAINING.holds(stream) or Stream.PREFIX_RESAMPLING.holds(stream)
+        return self.rounds_backend if trains else LOCAL
+
     def _sample(self, batch: PromptBatch, stream: int) -> SampledPrograms:
         return self.sample(batch.prompts, batch.num_samples, self.sampling, stream, batch.environments)
 
@@ -116,7 +129,7 @@ class SamplingModule(LightningModule):
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
         priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
         at: dict[str, Any] = {"seed": self.seed, "rank": self.global_rank, "step": stream}
-        at["prior_prompts"] = priors
+        at |= {"prior_prompts": priors, "backend": self.backend_of(stream)}
         with float32_by_default():
             if environments:
                 programs = sample_episodes(policy, environments, encoded, num_samples, settings, **at)
@@ -161,4 +174,7 @@ class SamplingModule(LightningModule):
         priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
         at = self.seed, self.global_rank, stream
         with float32_by_default():
-            return resample_suffixes(policy, encoded, prompt_index, prefixes, settings, *at, priors)
+            backend = self.backend_of(stream)
+            return resample_suffixes(
+                policy, encoded, prompt_index, prefixes, settings, *at, priors, backend=backend
+            )

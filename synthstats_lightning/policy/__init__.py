@@ -6,6 +6,7 @@ from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.multi_turn import Environment, Episode, sample_episodes
 from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import SampledPrograms, SamplingSettings, annealed, on_policy
+from synthstats_lightning.policy.sampling_backend import LocalBackend, SamplingBackend
 from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
 from synthstats_lightning.policy.suffixes import resample_suffixes
 from synthstats_lightning.programs.answers import Thoughts
@@ -13,10 +14,12 @@ from synthstats_lightning.programs.answers import Thoughts
 __all__ = [
     "Environment",
     "Episode",
+    "LocalBackend",
     "LoraSettings",
     "ModelSettings",
     "Policy",
     "SampledPrograms",
+    "SamplingBackend",
     "SamplingSettings",
     "Thoughts",
     "adapter_as",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,16 +13,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.policy.hidden import pad_left
-from synthstats_lightning.policy.lora import folded
-from synthstats_lightning.policy.memory_plan.row_blocks import decode_rows
 from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import (
+    Decoded,
     RowRandomness,
     SampledPrograms,
     SamplingSettings,
     draw_randomness,
     stream_seed,
 )
+from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
 from synthstats_lightning.policy.text.answer_tokens import plain_text, without_thought
 from synthstats_lightning.policy.turns import TurnFrame, answer_tokens, turn_frame
 from synthstats_lightning.programs.answers import Thoughts
@@ -89,7 +90,7 @@ class _Row:
         answer: Tokens of an answer that the policy has not been shown yet.
         log_prob: Log-probability of the policy's own tokens so far, in nats.
         stopped: Whether no turn was cut.
-        proposal_log_prob: Log-probability with which these tokens were drawn, in nats.
+        proposal_log_prob: Log-probability with which these tokens were drawn, in nats; +inf if unknown.
     """
 
     index: int
@@ -117,6 +118,7 @@ def sample_episodes(
     rank: int = 0,
     step: int = 0,
     prior_prompts: Sequence[Sequence[int]] | None = None,
+    backend: SamplingBackend = LOCAL,
 ) -> SampledPrograms:
     """Has the policy talk to several environments, all episodes at once, turn by turn.
 
@@ -142,6 +144,7 @@ def sample_episodes(
         rank: Number of this process in the run; each rank has a random stream of its own.
         step: Training step, or number of the random stream; each has other random numbers.
         prior_prompts: What the reference policy is given in place of each prompt; by default the same.
+        backend: Who writes the turns; log-probabilities are the policy's in any case.
 
     Returns:
         Episodes, those of one environment together: `program_ids` holds what was said after the prompt,
@@ -189,10 +192,10 @@ def sample_episodes(
     generator = torch.Generator().manual_seed(stream_seed(seed, rank, step))
     with policy.evaluating():
         live = list(range(len(rows)))
-        with folded(policy.model):
+        with backend.drawing(policy):
             while live:
                 randomness = draw_randomness(settings, len(rows), generator)
-                live = _turn(policy, rows, live, settings, randomness, room, generator)
+                live = _turn(policy, rows, live, settings, randomness, room, generator, backend)
         return _collected(policy, rows)
 
 
@@ -210,6 +213,7 @@ def _turn(
     randomness: RowRandomness,
     room: float,
     generator: torch.Generator,
+    backend: SamplingBackend,
 ) -> list[int]:
     """The next turn of every live row; returns those that are live after it."""
     fitting = []
@@ -230,7 +234,7 @@ def _turn(
     contexts = [rows[number].prompt + rows[number].tokens for number in fitting]
     distinct = list(dict.fromkeys(contexts))
     places = {context: place for place, context in enumerate(distinct)}
-    decoded = decode_rows(
+    decoded = backend.decode(
         policy,
         distinct,
         torch.tensor([places[context] for context in contexts], device=policy.device),
@@ -245,7 +249,7 @@ def _turn(
         lengths,
         decoded.stopped.tolist(),
         decoded.log_prob.tolist(),
-        (decoded.log_prob if decoded.proposal_log_prob is None else decoded.proposal_log_prob).tolist(),
+        _drawn_with(decoded),
         strict=True,
     )
     return [
@@ -253,6 +257,12 @@ def _turn(
         for number, ids, length, stopped, log_prob, proposal in columns
         if _goes_on(policy, rows[number], ids[:length], stopped, log_prob, proposal)
     ]
+
+
+def _drawn_with(decoded: Decoded) -> list[float]:
+    """Log-probability with which each row was drawn, in nats; +inf where that is not known."""
+    proposal = decoded.proposal_log_prob
+    return [math.inf] * len(decoded.stopped) if proposal is None else [float(value) for value in proposal]
 
 
 def _goes_on(

@@ -31,9 +31,7 @@ from synthstats_lightning.policy.log_probs import (
     token_and_stop_log_probs,
     token_log_probs,
 )
-from synthstats_lightning.policy.lora import folded
 from synthstats_lightning.policy.memory_plan.plan import GIB, DecodingMemory
-from synthstats_lightning.policy.memory_plan.row_blocks import decode_rows
 from synthstats_lightning.policy.micro_batches import joined, micro_batches, recomputed
 from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.sampling import (
@@ -41,6 +39,7 @@ from synthstats_lightning.policy.sampling import (
     SamplingSettings,
     stream_seed,
 )
+from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram, read_program
 from synthstats_lightning.policy.text.stops import StopStrings, stop_token_ids
 from synthstats_lightning.policy.wide_adapter import WideAdapter
@@ -365,6 +364,7 @@ class Policy(WideAdapter):
         rank: int = 0,
         step: int = 0,
         prior_prompts: Sequence[Sequence[int]] | None = None,
+        backend: SamplingBackend = LOCAL,
     ) -> SampledPrograms:
         """Draw programs for several prompts.
 
@@ -379,6 +379,7 @@ class Policy(WideAdapter):
             rank: Number of this process in the run; each rank has a random stream of its own.
             step: Training step, or number of the random stream; each has other random numbers.
             prior_prompts: What the reference policy is given in place of each prompt; by default the same.
+            backend: Who writes; log-probabilities are this policy's in any case.
 
         Returns:
             As many programs as asked for, those of one prompt together.
@@ -417,8 +418,8 @@ class Policy(WideAdapter):
         generator = torch.Generator().manual_seed(stream_seed(seed, rank, step))
         distinct, row_prompt = distinct_prompts(prompts, counts)
         with self.evaluating():
-            with folded(self.model):
-                decoded = decode_rows(self, distinct, row_prompt, settings, generator)
+            with backend.drawing(self):
+                decoded = backend.decode(self, distinct, row_prompt, settings, generator)
             if self.settings.thoughts == "stripped":
                 decoded = stripped(self, decoded, distinct, row_prompt)
             ids, mask, least = decoded.program_ids, decoded.program_mask, settings.min_new_tokens

@@ -10,14 +10,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.policy.hidden import pad_left, pad_right
-from synthstats_lightning.policy.lora import folded
-from synthstats_lightning.policy.memory_plan.row_blocks import decode_rows
 from synthstats_lightning.policy.policy import Policy
 from synthstats_lightning.policy.sampling import (
     SampledPrograms,
     SamplingSettings,
     stream_seed,
 )
+from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
 """Prompt and prefix of one program."""
@@ -34,6 +33,7 @@ def resample_suffixes(
     rank: int = 0,
     step: int = 0,
     prior_prompts: Sequence[Sequence[int]] | None = None,
+    backend: SamplingBackend = LOCAL,
 ) -> SampledPrograms:
     """Programs that begin with given tokens and go on as the policy will (back-and-forth local search).
 
@@ -52,6 +52,7 @@ def resample_suffixes(
         rank: Number of this process in the run; each rank has a random stream of its own.
         step: Number of the random stream.
         prior_prompts: What the reference policy is given in place of each prompt; by default the same.
+        backend: Who writes the ends; log-probabilities are the policy's in any case.
 
     Raises:
         ValueError: If a prefix is too short or too long.
@@ -67,8 +68,8 @@ def resample_suffixes(
         (tuple(prompts[index]), tuple(prefix)) for index, prefix in zip(prompt_index, prefixes, strict=True)
     ]
     with policy.evaluating():
-        with folded(policy.model):
-            programs = _continued(policy, rows, settings, generator)
+        with backend.drawing(policy):
+            programs = _continued(policy, rows, settings, generator, backend)
         ids, mask = pad_right([tokens for tokens, _ in programs], policy.pad_token_id, policy.device)
         given = [prompt for prompt, _ in rows]
         log_prob = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=False)
@@ -89,7 +90,11 @@ def resample_suffixes(
 
 
 def _continued(
-    policy: Policy, rows: list[Row], settings: SamplingSettings, generator: torch.Generator
+    policy: Policy,
+    rows: list[Row],
+    settings: SamplingSettings,
+    generator: torch.Generator,
+    backend: SamplingBackend,
 ) -> list[tuple[tuple[int, ...], bool]]:
     """Tokens of each whole program and whether it stopped, in the order of `rows`."""
     positions = getattr(policy.text_config, "max_position_embeddings", None)
@@ -99,7 +104,9 @@ def _continued(
         # short and long prefixes together would run past the positions that the model knows
         order = sorted(range(len(rows)), key=lambda row: len(rows[row][1]))
         halves = order[: len(rows) // 2], order[len(rows) // 2 :]
-        found = [_continued(policy, [rows[row] for row in half], settings, generator) for half in halves]
+        found = [
+            _continued(policy, [rows[row] for row in half], settings, generator, backend) for half in halves
+        ]
         joined = dict(zip([*halves[0], *halves[1]], [*found[0], *found[1]], strict=True))
         return [joined[row] for row in range(len(rows))]
     starts = list(dict.fromkeys(prompt + prefix for prompt, prefix in rows))
@@ -111,7 +118,7 @@ def _continued(
         epsilon=settings.epsilon,
         top_p=settings.top_p,
     )
-    decoded = decode_rows(policy, starts, index, own, generator)
+    decoded = backend.decode(policy, starts, index, own, generator)
     lengths = decoded.program_mask.sum(1).tolist()
     programs = []
     for row, (_, prefix) in enumerate(rows):

@@ -49,6 +49,14 @@ class Stream(Enum):
         """How many numbers the range holds."""
         return self.value[1]
 
+    def holds(self, number: int) -> bool:
+        """Whether a stream is one of the range.
+
+        Args:
+            number: The stream's number.
+        """
+        return self.base <= number < self.base + self.width
+
     def at(self, offset: int = 0) -> int:
         """A stream's number.
 

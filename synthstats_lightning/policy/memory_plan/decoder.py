@@ -16,6 +16,7 @@ from synthstats_lightning.policy.text.stops import StopStrings
 class Decoder(Protocol):
     """A language model that writes and reads tokens; `Policy` is one."""
 
+    model: Any
     tokenizer: Any
     stop_token_ids: tuple[int, ...]
     stop_strings: StopStrings
@@ -44,6 +45,18 @@ class Decoder(Protocol):
 
     def tokens_per_pass(self) -> int:
         """Padded tokens that one teacher-forced pass without gradient sees."""
+        ...
+
+    def token_log_probs(
+        self,
+        prompt_ids: Tensor,
+        program_ids: Tensor,
+        program_mask: Tensor,
+        prompt_mask: Tensor | None = None,
+        share_prompts: bool = True,
+        min_new_tokens: int = 0,
+    ) -> Tensor:
+        """Log-probability of each program token, in nats."""
         ...
 
     def program_log_probs(

@@ -9,8 +9,8 @@ from synthstats_lightning.policy import (
     LoraSettings,
     SamplingSettings,
     load_policy,
-    multi_turn,
     sample_episodes,
+    sampling_backend,
 )
 from synthstats_lightning.policy.sampling import Decoded
 from tests.policy.conftest import awaken, save_random_model
@@ -70,7 +70,7 @@ def written(policy, monkeypatch):
             ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([-7.0]), torch.tensor([True])
         )
 
-    monkeypatch.setattr(multi_turn, "decode_rows", decode)
+    monkeypatch.setattr(sampling_backend, "decode_rows", decode)
     return contexts
 
 

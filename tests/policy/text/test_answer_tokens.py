@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from synthstats_lightning.policy import LoraSettings, ModelSettings, Policy, SamplingSettings, load_policy
-from synthstats_lightning.policy import policy as policy_file
+from synthstats_lightning.policy import (
+    LoraSettings,
+    ModelSettings,
+    Policy,
+    SamplingSettings,
+    load_policy,
+    sampling_backend,
+)
 from synthstats_lightning.policy.hidden import pad_right
 from synthstats_lightning.policy.sampling import Decoded
 from synthstats_lightning.policy.text.answer_tokens import read_program, without_thought
@@ -83,7 +89,7 @@ def test_thoughts_of_programs_of_one_turn(model_folder, monkeypatch, thoughts) -
     written = Decoded(
         ids, mask, torch.full((3,), -7.0), torch.ones(3, dtype=torch.bool), None, torch.zeros(3)
     )
-    monkeypatch.setattr(policy_file, "decode_rows", lambda *given: written)
+    monkeypatch.setattr(sampling_backend, "decode_rows", lambda *given: written)
     drawn = policy.sample([prompt], 3, SamplingSettings(max_new_tokens=200), seed=0)
     assert drawn.sources == [MODEL] * 3
     kept = [
