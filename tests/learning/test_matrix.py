@@ -41,7 +41,7 @@ def in_process(rank: int, port: str, folder: str) -> None:
     os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": port}
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     cells = {
-        f"{precision} {accumulate}": far(matrix_column(precision, accumulate, 2, STEPS, folder), precision)
+        f"{precision} {accumulate}": matrix_column(precision, accumulate, 2, STEPS, folder)
         for precision in PRECISIONS
         for accumulate in (1, 4)
     }
@@ -57,4 +57,6 @@ def test_every_objective_reaches_its_target_on_two_processes(tmp_path: Path) -> 
     multiprocessing.spawn(in_process, args=(str(free_port()), str(tmp_path)), nprocs=2)
     cells = json.loads((tmp_path / "cells.json").read_text())
     assert len(cells) == 2 * len(PRECISIONS)
-    assert not any(cells.values()), cells
+    print(json.dumps(cells, indent=2))
+    wrong = {cell: far(column, cell.split()[0]) for cell, column in cells.items()}
+    assert not any(wrong.values()), wrong

@@ -70,7 +70,7 @@ def test_accepts_the_regression() -> None:
 def test_hostile_text(text: str | bytes) -> None:
     start = time.perf_counter()
     assert failure(text).category is BAD
-    assert time.perf_counter() - start < 2.0
+    assert time.perf_counter() - start < 10.0
 
 
 def test_two_megabytes_of_brackets() -> None:

@@ -57,7 +57,7 @@ def test_it_is_not_waited_for_longer_than_asked(echo: ChildProcess) -> None:
     before = time.monotonic()
     with pytest.raises(DeadlinePassed):
         echo.receive(100, 0.05)
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 20
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(echo.receive, 100, 60.0)
         echo.interrupt()

@@ -93,7 +93,7 @@ def test_a_killed_rank_ends_the_others(ranks, victim):
     os.kill(started("wait")[victim], signal.SIGKILL)
     begun = time.monotonic()
     statuses, said = ended()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
     assert statuses == [-signal.SIGKILL if rank == victim else 1 for rank in range(SIZE)], said
     for rank in {0, 1, 2} - {victim}:
         assert said[rank] == f"rank {rank}: rank {victim} was lost; this process ends within 0.5 seconds\n"
