@@ -144,6 +144,7 @@ def table(thing: Callable[..., Any], prefix: str, parsed: dict[str, Key]) -> str
 
 SECTION_TEXTS = {
     "budget": "Time for a whole run, the report included; off with `budget.minutes: null`.",
+    "rollouts": "Training programs from inference servers.",
     "scoring": "Sampling, reward and workers.",
     "report": "What a run shows at its end; off with `report.num_programs: null`.",
     "checkpoint": "Lightning's own `ModelCheckpoint`.",

@@ -30,6 +30,7 @@ from synthstats_lightning.cli.step_count import set_steps
 from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy.prompt_room import PromptError
+from synthstats_lightning.rollouts import RolloutError, ServerRollouts
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.runtime.durable_files import out_of_space
 from synthstats_lightning.runtime.former_names import saved_hyper_parameters
@@ -128,6 +129,8 @@ class GFlowNetCLI(LightningCLI):
         for scoring in made:
             if isinstance(scoring, ProgramScoring):  # once more than its setup, where an error is no line
                 check_agreement(self.model, scoring.reward, scoring.reward_schedule, scoring.sampling)
+            if isinstance(scoring, ServerRollouts):
+                scoring.check(self.model, made)
         return made
 
     def instantiate_classes(self) -> None:
@@ -180,6 +183,8 @@ def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) ->
             fail(error.reason)
         except (FileNotFoundError, PromptError) as error:
             fail(str(error))
+        except RolloutError as error:
+            fail(str(error), FAILED)
         except OSError as error:
             if out_of_space(error):
                 fail(str(error), FAILED)

@@ -20,11 +20,13 @@ from synthstats_lightning.callbacks import (
 from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
 from synthstats_lightning.callbacks.run_progress import RunProgress
 from synthstats_lightning.callbacks.time_budget import TimeBudget
+from synthstats_lightning.rollouts import ServerRollouts
 from synthstats_lightning.runtime.command_time import command_began
 from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
 
 SECTIONS: dict[str, type[Callback]] = {
     "budget": TimeBudget,
+    "rollouts": ServerRollouts,
     "scoring": ProgramScoring,
     "metrics": TrainingMetrics,
     "unseen_tasks": UnseenTasks,
@@ -95,6 +97,8 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
         made.append(budget)
     if shown and fits:
         made.append(RunProgress(budget))
+    if config.rollouts.url:  # before what samples: a round is written under the version just published
+        made.append(ServerRollouts(**config.rollouts))
     made.append(EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring))
     if config.metrics.every_n_steps is not None:
         made.append(TrainingMetrics(**config.metrics))

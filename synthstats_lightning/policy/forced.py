@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,14 +32,47 @@ def forced_log_probs(
         program_mask: True on program tokens.
         min_new_tokens: Tokens before which the policy does not stop.
     """
+    given = policy, prompts, row_prompt, program_ids, program_mask, min_new_tokens
+    return _by_passes(policy.program_log_probs, *given)
+
+
+def forced_token_log_probs(
+    policy: Decoder,
+    prompts: Sequence[Sequence[int]],
+    row_prompt: Int[Tensor, " batch"],
+    program_ids: Int[Tensor, "batch time"],
+    program_mask: Bool[Tensor, "batch time"],
+    min_new_tokens: int = 0,
+) -> Float[Tensor, "batch time"]:
+    """Log-probability of each token of each program, 0 behind it, by such passes.
+
+    Args:
+        policy: The policy, in eval mode.
+        prompts: Token ids of the prompts, each of them once.
+        row_prompt: Which prompt each program answers.
+        program_ids: Token ids of the programs, padded on the right.
+        program_mask: True on program tokens.
+        min_new_tokens: Tokens before which the policy does not stop.
+    """
+    given = policy, prompts, row_prompt, program_ids, program_mask, min_new_tokens
+    return _by_passes(policy.token_log_probs, *given)
+
+
+def _by_passes(
+    log_probs: Callable[..., Tensor],
+    policy: Decoder,
+    prompts: Sequence[Sequence[int]],
+    row_prompt: Tensor,
+    program_ids: Tensor,
+    program_mask: Tensor,
+    min_new_tokens: int,
+) -> Tensor:
     prompt_ids, prompt_mask = pad_left(
         [list(prompt) for prompt in prompts], policy.pad_token_id, policy.device
     )
     rows = max(1, policy.tokens_per_pass() // (prompt_ids.shape[1] + program_ids.shape[1]))
     pieces = [
-        policy.program_log_probs(
-            prompt_ids[index], ids, mask, prompt_mask[index], min_new_tokens=min_new_tokens
-        )
+        log_probs(prompt_ids[index], ids, mask, prompt_mask[index], min_new_tokens=min_new_tokens)
         for index, ids, mask in zip(
             torch.split(row_prompt, rows),
             torch.split(program_ids, rows),

@@ -26,10 +26,11 @@ BASES = {
     "episodes": ("quickstart", "episodes/dugongs"),
 }
 """What overlays are laid over."""
-ROOMS = ("objective", "policy", "replay", "tasks", "trainer")
+ROOMS = ("objective", "policy", "replay", "rollouts", "tasks", "trainer")
 ONE_OF_A_KIND = (
     {"trainer/cpu", "trainer/ddp", "trainer/torchrun", "trainer/slurm"},  # each starts the processes
     {"trainer/synchronous", "trainer/asynchronous"},
+    {"rollouts/server", "trainer/exploration"},  # a server mixes no uniform tokens in
 )
 """Overlays of which a run has one at most; so it is with objectives, policies and tasks."""
 NOT_ON: dict[str, tuple[str, ...]] = {

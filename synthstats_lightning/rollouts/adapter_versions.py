@@ -1,0 +1,223 @@
+"""Adapters as servers know them: a new folder and a new name for each version, never changed afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from synthstats_lightning.policy import Policy
+from synthstats_lightning.rollouts.connection import Connection
+from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
+
+LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
+ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""Layers that servers adapt; others they load without a word, and leave as they are."""
+FILES = ("adapter_config.json", "adapter_model.safetensors")
+NO_SUCH_PATH = "Not Found"
+"""What a server says that has no such endpoint at all."""
+LATE_SECONDS = 120.0
+"""For which a folder that a server does not see is looked for: network disks lag."""
+LATE_PAUSE = 1.0
+
+
+class AdapterVersion(NamedTuple):
+    """One version of an adapter.
+
+    Attributes:
+        name: What servers call it.
+        step: Training step whose weights it has.
+    """
+
+    name: str
+    step: int
+
+
+class AdapterVersions:
+    """The versions of one run, on all servers.
+
+    Args:
+        connections: The servers.
+        folder: Where versions are written, each to a folder of its own.
+        path_on_server: Where servers see that folder; `None` for the same path.
+        keep: Versions besides the present one that servers keep.
+        run: Beginning of the names; by default one that no other run has had.
+
+    Attributes:
+        current: What new requests name.
+    """
+
+    def __init__(
+        self,
+        connections: Sequence[Connection],
+        folder: Path,
+        path_on_server: str | None = None,
+        keep: int = 2,
+        run: str | None = None,
+    ) -> None:
+        self.connections = list(connections)
+        self.folder = folder
+        self.path_on_server = Path(path_on_server) if path_on_server else folder.absolute()
+        self.keep = keep
+        self.run = run or f"run-{uuid.uuid4().hex[:8]}"
+        self.current: AdapterVersion | None = None
+        self._loaded: list[AdapterVersion] = []
+        self._unloaded: list[AdapterVersion] = []
+        self._in_use: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def write(self, policy: Policy, step: int) -> AdapterVersion:
+        """Writes the adapter as it is now to a folder of a new name, durably.
+
+        Args:
+            policy: Whose adapter it is.
+            step: Training step whose weights it has.
+        """
+        version = AdapterVersion(f"{self.run}-v{step:06d}", step)
+        target = self.folder / version.name
+        temporary = self.folder / f".{version.name}.tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        policy.model.save_pretrained(str(temporary), save_embedding_layers=False)
+        for path in temporary.iterdir():
+            if path.name not in FILES:
+                path.unlink()
+            else:
+                _flush(path)
+        temporary.rename(target)
+        _flush(self.folder)
+        return version
+
+    def load(self, version: AdapterVersion) -> None:
+        """Has every server load a version that is written.
+
+        Raises:
+            RolloutError: If one of them does not.
+        """
+        for connection in self.connections:
+            self._load(connection, version)
+        with self._lock:
+            self._loaded.append(version)
+
+    def reload(self, connection: Connection) -> None:
+        """Has a server that was started anew load the present version again: the same name, the same weights.
+
+        Args:
+            connection: The server.
+        """
+        with self._lock:
+            version = self.current
+        if version is not None:
+            self._load(connection, version)
+
+    def use(self, version: AdapterVersion) -> None:
+        """From now on new requests name a version, which every server has loaded; the oldest goes.
+
+        Args:
+            version: It was checked.
+        """
+        with self._lock:
+            self.current = version
+            old = self._loaded[: -self.keep - 1]
+            self._loaded = self._loaded[len(old) :]
+        self._unload(old)
+        with self._lock:
+            self._unloaded += old
+            # servers evict adapters by use, and read them again from their folders: these wait as long again
+            done = [each for each in self._unloaded[: -max(self.keep, 1)] if not self._in_use[each.name]]
+            self._unloaded = [each for each in self._unloaded if each not in done]
+        for each in done:
+            shutil.rmtree(self.folder / each.name, ignore_errors=True)
+
+    @contextmanager
+    def requested(self) -> Iterator[AdapterVersion]:
+        """The present version, whose folder stays while the request lasts.
+
+        Raises:
+            RolloutError: If nothing is published.
+        """
+        with self._lock:
+            version = self.current
+            if version is None:
+                raise RolloutError("no adapter is published yet")
+            self._in_use[version.name] += 1
+        try:
+            yield version
+        finally:
+            with self._lock:
+                self._in_use[version.name] -= 1
+
+    def close(self) -> None:
+        """Takes every version off the servers, where they answer, and from the disk."""
+        self._unload(self._loaded)
+        for each in [*self._loaded, *self._unloaded]:
+            shutil.rmtree(self.folder / each.name, ignore_errors=True)
+        self._loaded, self._unloaded, self.current = [], [], None
+
+    def _load(self, connection: Connection, version: AdapterVersion) -> None:
+        path = str(self.path_on_server / version.name)
+        body = {"lora_name": version.name, "lora_path": path}
+        deadline = time.monotonic() + LATE_SECONDS
+        while True:
+            try:
+                connection.ask_patiently(LOAD, body)
+            except RefusedError as error:
+                if "already" in error.message:
+                    return
+                late = error.status == 404 and error.message != NO_SUCH_PATH
+                if not late or time.monotonic() > deadline:
+                    raise RolloutError(
+                        f"{error}; the server must be started with --enable-lora and"
+                        " VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, have room for the adapter's rank, and see its"
+                        f" folder as {path} (path_on_server)"
+                    ) from None
+                connection.rest(LATE_PAUSE)
+            else:
+                return
+
+    def _unload(self, versions: Sequence[AdapterVersion]) -> None:
+        for connection in self.connections:
+            for version in versions:
+                try:
+                    connection.ask(UNLOAD, {"lora_name": version.name})
+                except RolloutError:
+                    continue  # a server that is away, or was started anew, has none of it
+
+
+def check_adapter(policy: Policy) -> None:
+    """Refuses adapters that a server loads in part, or not at all.
+
+    Args:
+        policy: Whose adapter it is.
+
+    Raises:
+        ValueError: If there is none, or it changes other layers.
+    """
+    if not policy.has_adapter:
+        raise ValueError("rollouts need an adapter to publish, got a policy without one")
+    config: Any = policy.model.peft_config["default"]
+    if config.modules_to_save:
+        raise ValueError(
+            f"lora.modules_to_save must be null where a server samples, got {config.modules_to_save}"
+        )
+    targets = config.target_modules
+    named = {str(name).rpartition(".")[2] for name in ([targets] if isinstance(targets, str) else targets)}
+    if others := sorted(named - set(ADAPTED)):
+        raise ValueError(
+            f"lora.target_modules must be among {', '.join(ADAPTED)} where a server samples, got {others[0]}"
+        )
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,327 @@
+"""Programs that inference servers write, with log-probabilities that this process computes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Int
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from torch import Tensor
+
+from synthstats_lightning.policy.forced import forced_token_log_probs
+from synthstats_lightning.policy.hidden import pad_right
+from synthstats_lightning.policy.memory_plan.decoder import Decoder
+from synthstats_lightning.policy.sampling import Decoded, RowRandomness, SamplingSettings, row_temperatures
+from synthstats_lightning.rollouts.adapter_versions import AdapterVersions
+from synthstats_lightning.rollouts.completions import PATH, Completion, CompletionRequest, read_completions
+from synthstats_lightning.rollouts.connection import Connection
+from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
+from synthstats_lightning.rollouts.request_threads import RequestThreads
+from synthstats_lightning.rollouts.rollout_counts import RolloutCounts
+
+T = TypeVar("T")
+
+MOST_PROGRAMS = 64
+"""Of one request."""
+SEED_SPACING = 1 << 16
+"""Between the seeds of two requests of a round: each program of a request has the next seed."""
+SEED_BITS = 61
+REQUESTS_AT_ONCE = 64
+POLL_SECONDS = 1.0
+TELL_SECONDS = 5.0
+"""For which a server is away before the run says so."""
+RELOADS = 3
+"""How often a request has its adapter loaded again, on a server that has lost it."""
+
+LogProbsMode = Literal["raw", "processed"]
+"""Of what a server's log-probabilities are: the model at temperature 1, or what programs are drawn from."""
+
+
+class ServedRound(NamedTuple):
+    """Programs that are under way.
+
+    Attributes:
+        prompts: Token ids of the prompts, each of them once.
+        row_prompt: Which prompt each row continues.
+        settings: How they are drawn.
+        rows: The rows of each request.
+        answers: What comes of each request, and the training step of the weights that wrote it.
+        started: When they were asked for, on the clock of `time.perf_counter`.
+    """
+
+    prompts: list[tuple[int, ...]]
+    row_prompt: Int[Tensor, " batch"]
+    settings: SamplingSettings
+    rows: list[list[int]]
+    answers: list[Future[tuple[list[Completion], int]]]
+    started: float
+
+
+class ServerBackend:
+    """Has inference servers that hold the same weights write programs.
+
+    One request a prompt and `MOST_PROGRAMS` programs, dealt over the servers in turn; where every program has
+    a temperature of its own, one request a program. What the loss sees is computed here, from the token ids
+    that come back. A sampling probability is known where the server's log-probabilities are those of what it
+    drew from.
+
+    Args:
+        connections: The servers.
+        versions: What adapter requests name.
+        mode: Of what the servers' log-probabilities are.
+
+    Attributes:
+        counts: What the servers have done since the last log.
+        current_step: The training step, from which ages are counted.
+        same_weights: Whether the published adapter is that of the policy at present.
+        between: Called while answers are waited for; it may raise.
+    """
+
+    def __init__(
+        self, connections: Sequence[Connection], versions: AdapterVersions, mode: LogProbsMode = "raw"
+    ) -> None:
+        self.connections = list(connections)
+        self.versions = versions
+        self.mode = mode
+        self.counts = RolloutCounts()
+        self.current_step = 0
+        self.same_weights = False
+        self.between: Callable[[], None] = lambda: None
+        self.threads = RequestThreads(REQUESTS_AT_ONCE)
+        self._turn = itertools.cycle(self.connections)
+        self._told = False
+
+    def drawing(self, policy: Decoder) -> AbstractContextManager[None]:
+        """Nothing: another process holds the weights.
+
+        Args:
+            policy: The policy.
+        """
+        return nullcontext()
+
+    def decode(
+        self,
+        policy: Decoder,
+        prompts: Sequence[Sequence[int]],
+        row_prompt: Int[Tensor, " batch"],
+        settings: SamplingSettings,
+        generator: torch.Generator,
+        randomness: RowRandomness | None = None,
+    ) -> Decoded:
+        """Draws one program a row, and waits for all of them.
+
+        Args:
+            policy: The policy, in eval mode.
+            prompts: Token ids of the prompts, each of them once.
+            row_prompt: Which prompt each row continues.
+            settings: Temperature, `top_p` and length limits of sampling.
+            generator: Source of the requests' seeds.
+            randomness: Of which only the temperatures are used.
+
+        Raises:
+            ValueError: If `settings.epsilon` is not 0.
+            RolloutError: If a server refuses, is away for too long, or breaks what it was asked for.
+        """
+        temperatures = None if randomness is None else randomness.temperatures
+        served = self.begin(policy, prompts, row_prompt, settings, generator, temperatures)
+        return self.finish(policy, served)
+
+    def begin(
+        self,
+        policy: Decoder,
+        prompts: Sequence[Sequence[int]],
+        row_prompt: Int[Tensor, " batch"],
+        settings: SamplingSettings,
+        generator: torch.Generator,
+        temperatures: Tensor | None = None,
+    ) -> ServedRound:
+        """Asks for one program a row and returns at once; see `decode`."""
+        check_settings(settings)
+        if temperatures is None:
+            temperatures = row_temperatures(settings, len(row_prompt), generator)
+        seed = int(torch.randint(1 << SEED_BITS, (1,), generator=generator))
+        by_prompt: dict[int, list[int]] = {}
+        for row, place in enumerate(row_prompt.tolist()):
+            by_prompt.setdefault(place, []).append(row)
+        size = MOST_PROGRAMS if temperatures is None else 1
+        rows = [own[start : start + size] for own in by_prompt.values() for start in range(0, len(own), size)]
+        given = [tuple(map(int, prompt)) for prompt in prompts]
+        places = row_prompt.tolist()
+        answers = []
+        for number, own in enumerate(rows):
+            request = CompletionRequest(
+                given[places[own[0]]],
+                len(own),
+                seed + number * SEED_SPACING,
+                settings.max_new_tokens,
+                settings.min_new_tokens,
+                settings.temperature if temperatures is None else float(temperatures[own[0]]),
+                settings.top_p,
+                tuple(policy.stop_token_ids),
+                policy.stop_strings.strings,
+                int(policy.text_config.vocab_size),
+            )
+            answers.append(self.threads.submit(_served(self.versions, next(self._turn), request)))
+        return ServedRound(given, row_prompt, settings, rows, answers, time.perf_counter())
+
+    def finish(self, policy: Decoder, served: ServedRound) -> Decoded:
+        """Waits for the programs of a round and computes their log-probabilities.
+
+        Args:
+            policy: The policy as it is now, in eval mode.
+            served: What `begin` returned.
+
+        Raises:
+            RolloutError: If a server refuses, is away for too long, or breaks what it was asked for.
+        """
+        found = self.wait(served.answers)
+        elapsed = time.perf_counter() - served.started
+        programs: list[Completion] = [Completion((), False, ())] * len(served.row_prompt)
+        for own, (completions, step) in zip(served.rows, found, strict=True):
+            for row, completion in zip(own, completions, strict=True):
+                programs[row] = completion
+            self.counts.age += len(own) * (self.current_step - step)
+        ids, mask = pad_right([each.ids for each in programs], policy.pad_token_id, policy.device)
+        stopped = torch.tensor([each.stopped for each in programs], device=policy.device)
+        settings = served.settings
+        log_probs = forced_token_log_probs(
+            policy, served.prompts, served.row_prompt, ids, mask, settings.min_new_tokens
+        )
+        server = _padded([each.log_probs for each in programs], log_probs)
+        self.counts.tokens += int(mask.sum())
+        self.counts.seconds += elapsed
+        self.counts.programs += len(programs)
+        self._compare(log_probs, server, mask, settings)
+        proposal = server.sum(1) if self._tells_proposal(settings) else None
+        return Decoded(ids, mask, log_probs.sum(1), stopped, log_probs, proposal)
+
+    def wait(self, futures: Iterable[Future[T]]) -> list[T]:
+        """The results of calls beside the trainer; meanwhile it says which server is away.
+
+        Args:
+            futures: Of calls in `threads`.
+
+        Raises:
+            RolloutError: As the calls do.
+        """
+        futures = list(futures)
+        started = time.perf_counter()
+        pending: set[Future[Any]] = set(futures)
+        try:
+            while pending:
+                done, pending = wait(pending, POLL_SECONDS)
+                for future in done:
+                    future.result()
+                self._tell()
+                if pending:
+                    self.between()
+        except BaseException:
+            for future in pending:
+                future.cancel()
+            raise
+        finally:
+            self.counts.waiting_seconds += time.perf_counter() - started
+        return [future.result() for future in futures]
+
+    def called(self, call: Callable[[], T]) -> T:
+        """What a call beside the trainer returns; see `wait`.
+
+        Args:
+            call: It asks a server.
+        """
+        return self.wait([self.threads.submit(call)])[0]
+
+    def take_counts(self) -> RolloutCounts:
+        """What the servers have done since the last call."""
+        counts, self.counts = self.counts, RolloutCounts()
+        for connection in self.connections:
+            counts.failed += connection.failed
+            connection.failed = 0
+        return counts
+
+    def close(self) -> None:
+        """Ends what waits for servers."""
+        for connection in self.connections:
+            connection.close()
+        self.threads.close()
+
+    def _tells_proposal(self, settings: SamplingSettings) -> bool:
+        """Whether the servers' log-probabilities are those of what programs are drawn from."""
+        plain = settings.temperature == 1 and settings.temperature_high is None and settings.top_p == 1
+        return self.mode == "processed" or (plain and settings.min_new_tokens == 0)
+
+    def _compare(self, own: Tensor, server: Tensor, mask: Tensor, settings: SamplingSettings) -> None:
+        """How far the servers are from the trainer, where both are of the same distribution and weights."""
+        plain = settings.temperature == 1 and settings.temperature_high is None and settings.top_p == 1
+        if not self.same_weights or (self.mode == "processed" and not plain):
+            return
+        compared = mask.clone()
+        if self.mode == "raw":  # these know nothing of a least length
+            compared[:, : settings.min_new_tokens] = False
+        self.counts.gap += float((own - server)[compared].abs().sum())
+        self.counts.compared += int(compared.sum())
+
+    def _tell(self) -> None:
+        away = [each for each in self.connections if each.trouble]
+        long = [each for each in away if time.monotonic() - each.away_since >= TELL_SECONDS]
+        if long and not self._told:
+            self._told = True
+            rank_zero_warn(
+                f"the inference server is away: {long[0].trouble}; waiting for it,"
+                f" {long[0].patience_s:g} s at most"
+            )
+        if self._told and not away:
+            self._told = False
+            rank_zero_info("the inference server is back")
+
+
+def check_settings(settings: SamplingSettings | None) -> None:
+    """Refuses what a server cannot do.
+
+    Args:
+        settings: How programs are drawn.
+
+    Raises:
+        ValueError: If `epsilon` is not 0.
+    """
+    if settings is not None and settings.epsilon > 0:
+        raise ValueError(
+            f"epsilon must be 0 where a server samples, got {settings.epsilon}: it mixes nothing in"
+        )
+
+
+def _served(
+    versions: AdapterVersions, connection: Connection, request: CompletionRequest
+) -> Callable[[], tuple[list[Completion], int]]:
+    """A call that has a server write the programs of a request, under the adapter that is present then."""
+
+    def call() -> tuple[list[Completion], int]:
+        reason = "it broke the programs off"
+        for _ in range(RELOADS):
+            with versions.requested() as version:
+                try:
+                    answer = connection.ask_patiently(PATH, request.body(version.name))
+                except RefusedError as error:
+                    if error.status != 404:
+                        raise
+                    reason = str(error)
+                    versions.reload(connection)  # it was started anew
+                    continue
+            found = read_completions(answer, request)
+            if found is not None:
+                return found, version.step
+        raise RolloutError(f"{connection.url}: no programs, {RELOADS} times in a row: {reason}")
+
+    return call
+
+
+def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
+    """Numbers of each row, 0 behind them, as wide as another tensor."""
+    values = [[*row, *[0.0] * (like.shape[1] - len(row))] for row in rows]
+    return torch.tensor(values, dtype=like.dtype, device=like.device)
