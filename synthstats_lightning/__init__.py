@@ -36,10 +36,12 @@ if TYPE_CHECKING:
         get_task,
         understand,
     )
+    from synthstats_lightning.warm_start import DemonstrationDataModule
 
 _HOMES = {
     "BenchmarkEvaluation": "callbacks",
     "CSVTask": "tasks",
+    "DemonstrationDataModule": "warm_start",
     "GFlowNetModule": "module",
     "LLMVerifier": "scoring.terms",
     "Likelihood": "scoring.terms",
@@ -68,6 +70,7 @@ _HOMES = {
 __all__ = [
     "BenchmarkEvaluation",
     "CSVTask",
+    "DemonstrationDataModule",
     "GFlowNetModule",
     "LLMVerifier",
     "Likelihood",

@@ -42,7 +42,10 @@ from synthstats_lightning.policy import (
     LoraSettings,
     ModelSettings,
     Policy,
+    Reference,
     SamplingSettings,
+    check_adapter_folder,
+    check_reference,
     load_policy,
     resolve,
 )
@@ -68,7 +71,7 @@ class GFlowNetModule(SamplingModule):
     Args:
         policy: A causal language model: `"tiny"` (bundled), a folder, or a name on the Hugging Face hub.
         tasks: Names of the tasks, one log Z each. The command line takes them from the data module.
-        lora: Rank, scale and target layers of the LoRA adapter.
+        lora: Rank, scale and target layers of the LoRA adapter, where none is given.
         model: How the base weights are loaded.
         objective: What is minimised; trajectory balance by default.
         optimizer: Called with the parameter groups `adapter` and `log_z`, and `flow` where the objective
@@ -86,11 +89,15 @@ class GFlowNetModule(SamplingModule):
             losses.
         max_skipped_steps: Training steps in a row that are skipped because a gradient is not finite, before
             the run ends with the reason.
+        adapter: Folder of a saved adapter that training starts from, such as the one that supervised training
+            leaves in its run's folder; `None` starts a new one by `lora`.
+        reference: Which policy the reference is, and so the prior: the `"base"` model, or the model with the
+            `"adapter"` that was given, as it is in its folder.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.
 
     Raises:
         ValueError: If a number is out of range, or the objective needs what a run does not have.
-        FileNotFoundError: If `policy` is written like a path and there is no model.
+        FileNotFoundError: If `policy` is written like a path and there is no model, or there is no adapter.
     """
 
     def __init__(
@@ -110,6 +117,8 @@ class GFlowNetModule(SamplingModule):
         sampling: SamplingSettings | None = None,
         seed: int | None = None,
         max_skipped_steps: int = 20,
+        adapter: str | None = None,
+        reference: Reference = "base",
     ) -> None:
         super().__init__()
         for name, value in {"log_z_lr": log_z_lr, "flow_lr": flow_lr}.items():
@@ -120,7 +129,11 @@ class GFlowNetModule(SamplingModule):
         if log_z_form not in ("task", "scalar", "prompt"):
             raise ValueError(f"log_z_form must be 'task', 'scalar' or 'prompt', got {log_z_form!r}")
         resolve(policy)  # a missing folder is an error here rather than minutes later
+        check_reference(reference, adapter)
+        if adapter is not None:
+            check_adapter_folder(adapter)
         self.policy_name = policy
+        self.adapter, self.reference_policy = adapter, reference
         self.tasks = list(tasks)
         self.lora = lora or LoraSettings()
         self.model_settings = model or ModelSettings()
@@ -164,9 +177,8 @@ class GFlowNetModule(SamplingModule):
     def configure_model(self) -> None:
         """Loads the policy; called by Lightning once the trainer is known, and by `load_from_checkpoint`."""
         if self.policy is None:
-            self.policy = load_policy(
-                self.policy_name, lora=self.lora, model=self.model_settings, seed=self.seed
-            )
+            given = self.policy_name, self.lora, self.model_settings, self.adapter, self.seed
+            self.policy = load_policy(*given, self.reference_policy)
             hidden_size = int(self.policy.language_model.get_input_embeddings().weight.shape[1])
             self.configure_log_z(hidden_size)
             self.configure_flow(hidden_size)

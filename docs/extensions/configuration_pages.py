@@ -157,7 +157,7 @@ SECTION_TEXTS = {
 def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
     """Title, opening sentence, and classes by section, in the order of the page."""
     import synthstats_lightning.tasks as tasks
-    from synthstats_lightning import GFlowNetModule, ReplayDataModule
+    from synthstats_lightning import DemonstrationDataModule, GFlowNetModule, ReplayDataModule
     from synthstats_lightning.cli.sections import SECTIONS
     from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
 
@@ -167,7 +167,11 @@ def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
     ]
     return [
         ("model", "Policy, objective, optimiser and log Z.", [("model.init_args", GFlowNetModule)]),
-        ("data", "Tasks and the replay buffer.", [("data.init_args", ReplayDataModule)]),
+        (
+            "data",
+            "Tasks and the replay buffer; or given examples, which a policy imitates.",
+            [("data.init_args", ReplayDataModule), ("data.init_args", DemonstrationDataModule)],
+        ),
         *((name, SECTION_TEXTS[name], [(name, callback)]) for name, callback in SECTIONS.items()),
         (
             "tasks",

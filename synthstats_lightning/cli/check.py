@@ -18,9 +18,10 @@ from synthstats_lightning.callbacks.preflight.preflight import (
     SampledAtOnce,
     shorten_warmup,
 )
-from synthstats_lightning.cli.errors import FAILED
+from synthstats_lightning.cli.errors import FAILED, fail
 from synthstats_lightning.cli.lightning import GFlowNetCLI, RunParser, run_lightning
 from synthstats_lightning.runtime.cores import own_cores, scoring_workers
+from synthstats_lightning.warm_start import DemonstrationDataModule
 
 TASKS = 4
 """Tasks that are tried, the first ones."""
@@ -61,6 +62,9 @@ class CheckCLI(GFlowNetCLI):
 
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """A trainer of few steps on one device; every section's values are looked at, and few are used."""
+        if isinstance(self.datamodule, DemonstrationDataModule):
+            self.folder.cleanup()
+            fail("check tries runs that score programs; --trainer.fast_dev_run true tries one that imitates")
         scoring = next(made for made in self.run_callbacks() if isinstance(made, ProgramScoring))
         tasks = self.datamodule.tasks[:TASKS]
         self.preflight = Preflight(scoring, self._length(scoring), self._at_once(scoring))

@@ -25,10 +25,11 @@ from synthstats_lightning.cli.parser import (
     OneLineErrors,
     add_commands,
 )
-from synthstats_lightning.cli.sections import add_sections, section_callbacks
+from synthstats_lightning.cli.sections import add_sections, imitation_callbacks, section_callbacks
 from synthstats_lightning.cli.step_count import set_steps
 from synthstats_lightning.datamodule import ReplayDataModule
 from synthstats_lightning.module import GFlowNetModule
+from synthstats_lightning.policy.language_part import PolicyError
 from synthstats_lightning.policy.prompt_room import PromptError
 from synthstats_lightning.rollouts import RolloutError, ServerRollouts
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
@@ -36,6 +37,7 @@ from synthstats_lightning.runtime.durable_files import out_of_space
 from synthstats_lightning.runtime.former_names import saved_hyper_parameters
 from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
+from synthstats_lightning.warm_start import DemonstrationDataModule
 
 
 class RunParser(OneLineErrors, LightningArgumentParser):
@@ -124,6 +126,8 @@ class GFlowNetCLI(LightningCLI):
     def run_callbacks(self) -> list[Callback]:
         """The sections' callbacks and the user's own."""
         config = self.config_init[self.subcommand]
+        if isinstance(self.datamodule, DemonstrationDataModule) and self.subcommand in ("fit", "validate"):
+            return imitation_callbacks(config)
         fits = self.subcommand == "fit" and config.trainer.limit_val_batches == 0
         made = section_callbacks(config, self.datamodule.tasks, fits)
         for scoring in made:
@@ -181,7 +185,7 @@ def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) ->
         except NothingScoredError as error:
             print(error.table, file=sys.stderr)
             fail(error.reason)
-        except (FileNotFoundError, PromptError) as error:
+        except (FileNotFoundError, PromptError, PolicyError) as error:
             fail(str(error))
         except RolloutError as error:
             fail(str(error), FAILED)

@@ -34,6 +34,7 @@ OWN_COMMANDS = {
     "report": "make the closing report of a run from its folder, also of one that was killed",
     "forecast": "predict new rows by the weighted programs of a run",
     "export": "write a form's best program as a PyMC script that stands alone",
+    "filter": "choose programs of a run as examples that a policy can imitate",
     "compare": "score one's own programs and put them into the table of a run's forms",
     "score": "score one program, or audit a program or a run's best",
     "sandbox": "attack the sandbox from inside, to prove that it holds on this machine",

@@ -17,6 +17,7 @@ from synthstats_lightning.callbacks import (
     TrainingMetrics,
     UnseenTasks,
 )
+from synthstats_lightning.callbacks.course.best_adapter import BestAdapter
 from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
 from synthstats_lightning.callbacks.run_progress import RunProgress
 from synthstats_lightning.callbacks.time_budget import TimeBudget
@@ -110,6 +111,28 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
         made.append(PosteriorReport(**config.report))
     made.append(PredictionWriter())
     if shown and not _any(made, ProgressBar):
+        made.append(TQDMProgressBar(refresh_rate=REFRESH_RATE))
+    if trainer.get("enable_checkpointing") is not False:
+        made.append(ModelCheckpoint(**config.checkpoint))
+    return made + own
+
+
+def imitation_callbacks(config: Namespace) -> list[Callback]:
+    """The callbacks of a run that imitates given examples and scores nothing, then the user's own.
+
+    Args:
+        config: Of a subcommand, with its classes made.
+
+    Raises:
+        ValueError: If its time is limited by the section of runs that report.
+    """
+    if config.budget.minutes is not None:
+        raise ValueError("budget.minutes is for runs that end with a report; here it is trainer.max_time")
+    trainer = config.trainer
+    own = trainer.get("callbacks") or []
+    own = list(own) if isinstance(own, list | tuple) else [own]
+    made: list[Callback] = [BestAdapter()]
+    if trainer.get("enable_progress_bar") is not False and not _any(own, ProgressBar):
         made.append(TQDMProgressBar(refresh_rate=REFRESH_RATE))
     if trainer.get("enable_checkpointing") is not False:
         made.append(ModelCheckpoint(**config.checkpoint))

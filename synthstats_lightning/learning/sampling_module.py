@@ -23,6 +23,7 @@ from synthstats_lightning.policy import (
 from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
 from synthstats_lightning.policy.prompt_room import check_reads_data, check_room
 from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
+from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Prompt
@@ -61,8 +62,13 @@ class SamplingModule(LightningModule):
             raise RuntimeError("the policy is not loaded yet: call configure_model() first")
         return self.policy
 
-    def validation_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
-        """Fresh programs, which `ProgramScoring` scores."""
+    def validation_step(
+        self, batch: PromptBatch | TrajectoryBatch, batch_idx: int
+    ) -> dict[str, SampledPrograms] | None:
+        """Fresh programs, which `ProgramScoring` scores; of given programs the loss of imitating them."""
+        if isinstance(batch, TrajectoryBatch):
+            self._imitation_step(batch, "val")
+            return None
         return self._evaluation_step(batch, "val")
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
@@ -84,6 +90,22 @@ class SamplingModule(LightningModule):
     def on_predict_batch_end(self, *batch: Any, **more: Any) -> None:
         """Ends here if the process was asked to."""
         hear_sigterm(self.trainer)
+
+    def _imitation_step(self, batch: TrajectoryBatch, stage: str) -> None:
+        """Logs how well the policy foretells given programs: nats a token, and a program."""
+        with float32_by_default():
+            tokens = self.loaded_policy.token_log_probs(
+                batch.prompt_ids,
+                batch.program_ids,
+                batch.program_mask,
+                batch.prompt_mask,
+                min_new_tokens=self.sampling.min_new_tokens,
+                own_mask=batch.own_mask,
+            )
+        number = int(batch.written.sum())
+        loss, whole = -tokens.sum() / number, tokens.sum(1).mean()
+        self.log(f"{stage}/loss", loss, batch_size=number, sync_dist=True, prog_bar=True)
+        self.log(f"{stage}/log_prob", whole, batch_size=len(batch), sync_dist=True)
 
     def _evaluation_step(self, batch: PromptBatch, stage: str) -> dict[str, SampledPrograms]:
         programs = self._sample(batch, stream=Stream.EVALUATION.at(batch.batch_index))

@@ -1,7 +1,7 @@
 """The policy: loading, adapters, sampling, log-probabilities. Imports transformers on first use only."""
 
-from synthstats_lightning.policy.loading import load_policy, resolve
-from synthstats_lightning.policy.lora import LoraSettings
+from synthstats_lightning.policy.loading import Reference, check_reference, load_policy, resolve
+from synthstats_lightning.policy.lora import LoraSettings, check_adapter_folder
 from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.multi_turn import Environment, Episode, sample_episodes
 from synthstats_lightning.policy.policy import Policy
@@ -18,12 +18,15 @@ __all__ = [
     "LoraSettings",
     "ModelSettings",
     "Policy",
+    "Reference",
     "SampledPrograms",
     "SamplingBackend",
     "SamplingSettings",
     "Thoughts",
     "adapter_as",
     "annealed",
+    "check_adapter_folder",
+    "check_reference",
     "copy_adapter",
     "load_policy",
     "on_policy",

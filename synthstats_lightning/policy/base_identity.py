@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from synthstats_lightning.policy.encoding import short_hash
+from synthstats_lightning.policy.language_part import PolicyError
 
+BASE_FILE = "base_model.json"
+"""Beside a saved adapter: what it belongs to."""
 SAMPLED = 64
 """Numbers of each tensor that the fingerprint reads."""
 _UNRELATED = frozenset(
@@ -92,3 +98,36 @@ def differences(saved: dict[str, str], present: dict[str, str]) -> list[str]:
     """
     spelled = {"name", "revision"}
     return sorted(key for key in (saved.keys() & present.keys()) - spelled if saved[key] != present[key])
+
+
+def write_base(folder: str | Path, identity: Mapping[str, str]) -> None:
+    """Says beside a saved adapter what it belongs to.
+
+    Args:
+        folder: Where the adapter is.
+        identity: `Policy.identity` of its policy.
+    """
+    Path(folder, BASE_FILE).write_text(json.dumps(dict(identity), indent=2) + "\n", encoding="utf-8")
+
+
+def check_adapter(folder: str | Path, present: dict[str, str], strict: bool) -> None:
+    """Refuses a saved adapter of another base model; one of which nothing is said is taken.
+
+    Args:
+        folder: Where the adapter is.
+        present: `Policy.identity` of the policy that has taken it; its reference does not count.
+        strict: Whether another base is an error, and not just a warning.
+
+    Raises:
+        PolicyError: If the base or its tokenizer differ.
+    """
+    path = Path(folder, BASE_FILE)
+    if not path.is_file():
+        return
+    saved: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    if keys := [key for key in differences(saved, present) if key != "reference"]:
+        what = "; ".join(f"{key} was {saved[key]!r}, now {present[key]!r}" for key in keys)
+        message = f"adapter {str(folder)!r} belongs to another policy ({saved.get('name')!r}): {what}"
+        if strict:
+            raise PolicyError(f"{message}; `model.init_args.model.check_base: false` takes it all the same")
+        warnings.warn(message, stacklevel=2)

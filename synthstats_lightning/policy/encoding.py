@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Message(NamedTuple):
+    """What one side of a conversation says.
+
+    Attributes:
+        role: `"system"`, `"user"` or `"assistant"`.
+        content: What it says.
+    """
+
+    role: str
+    content: str
 
 
 def encode_prompt(
@@ -25,16 +38,27 @@ def encode_prompt(
     """
     if data:
         request = f"{request}\n{data}"
+    return encode_messages(tokenizer, [Message("system", rules), Message("user", request)], thinking)
+
+
+def encode_messages(tokenizer: Any, messages: Sequence[Message], thinking: bool = False) -> list[int]:
+    """Token ids of a conversation, up to where the next answer starts; see `encode_prompt`.
+
+    Args:
+        tokenizer: A transformers tokenizer.
+        messages: A `user`'s message, perhaps behind one of the `system`.
+        thinking: Whether a model that can think is asked to.
+    """
+    whole = "\n\n".join(message.content for message in messages)
     if not getattr(tokenizer, "chat_template", None):
-        ids: list[int] = tokenizer(f"{rules}\n\n{request}\n\n").input_ids
+        ids: list[int] = tokenizer(f"{whole}\n\n").input_ids
         return ids
     from jinja2.exceptions import TemplateError
 
-    user = {"role": "user", "content": request}
     try:
-        text = render_chat(tokenizer, [{"role": "system", "content": rules}, user], thinking)
+        text = render_chat(tokenizer, [message._asdict() for message in messages], thinking)
     except TemplateError:
-        text = render_chat(tokenizer, [{"role": "user", "content": f"{rules}\n\n{request}"}], thinking)
+        text = render_chat(tokenizer, [{"role": "user", "content": whole}], thinking)
     ids = tokenizer(text, add_special_tokens=False).input_ids
     return ids
 

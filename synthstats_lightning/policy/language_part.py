@@ -12,6 +12,36 @@ from torch import nn
 ALL_LINEAR = "all-linear"
 
 
+class PolicyError(ValueError):
+    """A model that cannot be a policy here, or an adapter of another model; and what can be done."""
+
+
+UNSUPPORTED = {
+    "recurrent_gemma": "its layers keep their states themselves, so that passes disturb each other",
+    "rwkv": "it reads padding as text and keeps its states in no cache",
+    "xlstm": "it reads padding as text",
+}
+"""Architectures of transformers that cannot be sampled and trained in batches, and why."""
+
+
+def check_supported(config: Any, name: str) -> None:
+    """Refuses an architecture whose log-probabilities would be wrong.
+
+    Args:
+        config: Configuration of a transformers model.
+        name: What the model was asked for by.
+
+    Raises:
+        PolicyError: If it is one of `UNSUPPORTED`.
+    """
+    kind = str(getattr(text_config(config), "model_type", ""))
+    if kind in UNSUPPORTED:
+        raise PolicyError(
+            f"model {name!r} is a {kind} model, which cannot be trained here: {UNSUPPORTED[kind]};"
+            " transformers' other causal language models can"
+        )
+
+
 def text_config(config: Any) -> Any:
     """Configuration of the language part; of a model of text alone the configuration itself.
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
-from synthstats_lightning.policy.base_identity import base_identity
+from synthstats_lightning.policy.base_identity import base_identity, check_adapter
 from synthstats_lightning.policy.language_part import (
+    check_supported,
     is_multimodal,
     load_processor_template,
     text_backbone,
@@ -30,6 +31,8 @@ TINY_EPISODES = "tiny-episodes"
 """Name of the bundled policy that experiments before it writes a program."""
 BUNDLED = {TINY: "tiny", TINY_EPISODES: "tiny_episodes"}
 """Names of the bundled policies and their folders."""
+Reference = Literal["base", "adapter"]
+"""Which policy the reference is: the base model, or that with the adapter that training starts from."""
 
 
 def load_policy(
@@ -38,6 +41,7 @@ def load_policy(
     model: ModelSettings = ModelSettings(),  # noqa: B008 - frozen
     adapter: str | Path | None = None,
     seed: int | None = None,
+    reference: Reference = "base",
 ) -> Policy:
     """Load a causal language model and put an adapter on it.
 
@@ -48,6 +52,8 @@ def load_policy(
         model: How the base is loaded.
         adapter: Folder of a saved adapter to start from, instead of a new one by `lora`.
         seed: Seed of the new adapter's random half; `None` takes PyTorch's global generator.
+        reference: Which policy the reference is: the `"base"` model alone, or the model with the `"adapter"`
+            that was given, as it is in its folder.
 
     Returns:
         The policy, in training mode if it has an adapter, on the CPU (4-bit: on the current CUDA device).
@@ -55,9 +61,12 @@ def load_policy(
     Raises:
         FileNotFoundError: If a folder, or the adapter in it, does not exist.
         OSError: If the hub has no such model, or cannot be reached.
-        ValueError: If 4-bit loading or compiling is asked for and impossible, or the model's head is one that
-            log-probabilities cannot be computed from.
+        ValueError: If 4-bit loading or compiling is asked for and impossible, the model's head is one that
+            log-probabilities cannot be computed from, or an adapter is to be the reference and none is given.
+        PolicyError: If the architecture is one that cannot be trained here, or the adapter that of another
+            base model.
     """
+    check_reference(reference, adapter)
     if name_or_folder in BUNDLED and model.dtype == "auto":
         model = replace(model, dtype="float32")  # saved in half of that, to keep the package small
     with _quiet(name_or_folder in BUNDLED):
@@ -79,7 +88,27 @@ def load_policy(
     # asked for anew: the adapter may have wrapped it
     head = replace(head, module=language_model.get_output_embeddings())
     policy = Policy(adapted, tokenizer, name_or_folder, head, model, base)
+    if adapter is not None:
+        check_adapter(adapter, policy.identity(), strict=model.check_base)
+    if reference == "adapter":
+        policy.refer_to_present()
     return policy.train(policy.has_adapter)
+
+
+def check_reference(reference: Reference, adapter: str | Path | None) -> None:
+    """Refuses a reference that there is not.
+
+    Args:
+        reference: Which policy it is.
+        adapter: Folder of the adapter that training starts from, if there is one.
+
+    Raises:
+        ValueError: If it is an adapter and none is given, or is unknown.
+    """
+    if reference not in get_args(Reference):
+        raise ValueError(f"reference must be 'base' or 'adapter', got {reference!r}")
+    if reference == "adapter" and adapter is None:
+        raise ValueError("reference must be 'base' where no `adapter` is given, got 'adapter'")
 
 
 def resolve(name_or_folder: str) -> str:
@@ -121,8 +150,9 @@ def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
     if settings.load_in_4bit:
         arguments |= _four_bit_arguments()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
         config = AutoConfig.from_pretrained(source, revision=revision)
+        check_supported(config, source)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
         # the loss needs the log-probabilities of the policy that samples, which has no dropout; that of the
         # adapter is a choice of `LoraSettings`
         for part in (config, text_config(config)):

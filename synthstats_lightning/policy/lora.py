@@ -103,12 +103,24 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
     """
     from peft import PeftModel
 
+    check_adapter_folder(folder)
+    with _quiet_peft():
+        return _prepared(PeftModel.from_pretrained(model, str(folder), is_trainable=True))
+
+
+def check_adapter_folder(folder: str | Path) -> None:
+    """Refuses what is no folder of a saved adapter.
+
+    Args:
+        folder: What was given.
+
+    Raises:
+        FileNotFoundError: If it holds no adapter.
+    """
     if not (Path(folder) / "adapter_config.json").is_file():
         raise FileNotFoundError(
             f"adapter: no adapter_config.json in {str(folder)!r}; give a folder saved by PEFT"
         )
-    with _quiet_peft():
-        return _prepared(PeftModel.from_pretrained(model, str(folder), is_trainable=True))
 
 
 @contextmanager
@@ -148,9 +160,15 @@ def folded(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _quiet_peft() -> Iterator[None]:
-    """PEFT reads a property that transformers 5 has renamed; that is between the two of them."""
+    """What is between PEFT and transformers 5, and nothing that a user could mend.
+
+    PEFT reads a property that has been renamed; and for models with experts it asks for other ranks of layers
+    that hold all experts, which are none of those that are adapted.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*", category=FutureWarning)
+        unmatched = "The following (rank|alpha)_pattern keys did not match any targeted module"
+        warnings.filterwarnings("ignore", message=unmatched, category=RuntimeWarning)
         yield
 
 

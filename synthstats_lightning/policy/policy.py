@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from synthstats_lightning.policy import encoding
+from synthstats_lightning.policy.base_identity import weights_hash, write_base
 from synthstats_lightning.policy.buckets import length_buckets
 from synthstats_lightning.policy.compilation import compiled_forward
 from synthstats_lightning.policy.forced import forced_log_probs, stripped
@@ -40,6 +41,7 @@ from synthstats_lightning.policy.sampling import (
     stream_seed,
 )
 from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
+from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram, read_program
 from synthstats_lightning.policy.text.stops import StopStrings, stop_token_ids
 from synthstats_lightning.policy.wide_adapter import WideAdapter
@@ -67,6 +69,7 @@ class Policy(WideAdapter):
         stop_strings: Strings that end a program, too.
         settings: How the model was loaded, is asked and is read.
         memory: Plans how many programs are decoded at once.
+        reference_adapter: The reference's own adapter; `None` where the reference is the base alone.
         pad_token_id: What padding is filled with.
     """
 
@@ -93,6 +96,7 @@ class Policy(WideAdapter):
         self.stop_strings = StopStrings(tokenizer, settings.stop_strings)
         pad = tokenizer.pad_token_id
         self.pad_token_id: int = self.stop_token_id if pad is None else pad
+        self.reference_adapter: dict[str, Tensor] | None = None
         self._head = head
         self._forward = compiled_forward() if settings.compile else last_hidden_states
         budget = settings.memory_gib
@@ -335,12 +339,20 @@ class Policy(WideAdapter):
 
     @contextmanager
     def reference(self) -> Iterator[None]:
-        """Within this context the adapter is off: the policy is its own reference."""
+        """Within this context the adapter is off, or what it was at `refer_to_present`: the reference."""
         if not self.has_adapter:
             yield
             return
+        if self.reference_adapter is not None:
+            with adapter_as(self, self.reference_adapter):
+                yield
+            return
         with self.model.disable_adapter():
             yield
+
+    def refer_to_present(self) -> None:
+        """From now on the reference is the policy as it is at present, whatever its adapter learns."""
+        self.reference_adapter = copy_adapter(self)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -454,13 +466,17 @@ class Policy(WideAdapter):
         arguments = {"save_embedding_layers": False} if self.has_adapter else {}
         self.model.save_pretrained(str(folder), **arguments)
         self.tokenizer.save_pretrained(str(folder))
+        if self.has_adapter:
+            write_base(folder, self.identity())
 
     def identity(self) -> dict[str, str]:
-        """What an adapter belongs to: what the base is called and hashes of what it is."""
+        """What an adapter belongs to: what base and reference are called, and hashes of what they are."""
+        reference = self.reference_adapter
         return {
             "name": self.name,
             "revision": self.settings.revision or "",
             **self.base,
             "tokenizer": encoding.tokenizer_hash(self.tokenizer),
             "chat_template": encoding.chat_template_hash(self.tokenizer),
+            "reference": "base" if reference is None else weights_hash(reference),
         }

@@ -18,7 +18,7 @@ def run_within(work: Coroutine[Any, Any, T], seconds: float) -> T:
     It runs in a thread that this process keeps for all such work. May be called by many threads at once.
 
     Args:
-        work: The coroutine.
+        work: The coroutine, which nothing else has begun to run.
         seconds: How long it may take in all.
 
     Raises:

@@ -141,12 +141,13 @@ class ArchitectureAudit(NamedTuple):
     trained: tuple[str, ...]
 
 
-def save_architecture(name: str, folder: Path) -> None:
+def save_architecture(name: str, folder: Path, positions: int | None = None) -> None:
     """Writes a tiny random model, and a tokenizer of words that are numbers, to a folder.
 
     Args:
         name: Key of `ARCHITECTURES`.
         folder: Where to; it must exist.
+        positions: Tokens that the model knows, of architectures that say it by `max_position_embeddings`.
     """
     import transformers
     from tokenizers import Tokenizer, models
@@ -158,6 +159,10 @@ def save_architecture(name: str, folder: Path) -> None:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")  # noqa: S106
     fast.save_pretrained(folder)
     kind, settings = ARCHITECTURES[name]
+    if positions is not None:
+        known = {"max_position_embeddings": positions}
+        inner = settings.get("text_config")
+        settings = settings | (known if inner is None else {"text_config": inner | known})
     config = getattr(transformers, f"{kind}Config", None)
     if kind == "Qwen3_5":
         config = transformers.Qwen3_5TextConfig

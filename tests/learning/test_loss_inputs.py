@@ -146,7 +146,8 @@ def test_a_reset_reference_is_the_policy_as_it_was(monkeypatch):
     current = []
     for step["now"] in range(5):
         current.append(loss_inputs(module.loaded_policy, given, set()).log_prob.detach())
-        module.objective_loss(given)
+        # the reference's pass stands between the policy's and its gradient
+        module.objective_loss(given).loss.backward()
         with torch.no_grad():
             for parameter in module.loaded_policy.parameters():
                 if parameter.requires_grad:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 
 from synthstats_lightning.policy import LoraSettings, ModelSettings, SamplingSettings, load_policy
 from synthstats_lightning.policy.hidden import pad_left
+from synthstats_lightning.policy.language_part import PolicyError
 from synthstats_lightning.policy.loading import TINY, resolve
 from tests.policy.conftest import awaken, save_random_model
 
@@ -36,7 +38,7 @@ def test_hub_failure_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args, **kwargs):
         raise OSError("we could not\nconnect")
 
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", refuse)
     with pytest.raises(OSError, match=r"no model 'someone/some-model': give 'tiny'.*we could not connect"):
         load_policy("someone/some-model")
 
@@ -160,6 +162,14 @@ def test_a_head_that_is_not_understood_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Qwen3ForCausalLM, "forward", other)
     with pytest.raises(ValueError, match="Qwen3ForCausalLM changes its logits"):
         load_policy(str(folder))
+
+
+@pytest.mark.parametrize("kind", ["recurrent_gemma", "rwkv", "xlstm"])
+def test_an_architecture_whose_log_probs_would_be_wrong_is_refused(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    with pytest.raises(PolicyError, match=f"is a {kind} model, which cannot be trained here: it") as refused:
+        load_policy(str(tmp_path))
+    assert "\n" not in str(refused.value)
 
 
 def test_importing_the_room_is_light() -> None:

@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from synthstats_lightning.policy import LoraSettings, ModelSettings, Policy, SamplingSettings, load_policy
 from synthstats_lightning.policy.memory_plan import row_blocks
 from synthstats_lightning.policy.memory_plan.plan import GIB
 from tests.policy.conftest import awaken, save_random_model
+from tests.support.live_bytes import LiveBytes
 
 PROMPTS = [[1, 20, 21, 22, 2], [1, 30, 2]]
 SETTINGS = SamplingSettings(max_new_tokens=16, temperature=1.1)
 LORA = LoraSettings(rank=2)
-
-
-class LiveBytes(TorchDispatchMode):
-    """Bytes of the storages that operations have made and that are still alive, at their most."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.live = self.peak = 0
-        self.known: set[int] = set()
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = function(*args, **(kwargs or {}))
-        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        for leaf in tree_leaves(found):
-            if isinstance(leaf, torch.Tensor):
-                self.note(leaf, inputs)
-        return found
-
-    def note(self, tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key in self.known or any(each.untyped_storage()._cdata == key for each in inputs):
-            return
-        size = storage.nbytes()
-        self.known.add(key)
-        self.live += size
-        self.peak = max(self.peak, self.live)
-        weakref.finalize(storage, self.forget, key, size)
-
-    def forget(self, key: int, size: int) -> None:
-        self.known.discard(key)
-        self.live -= size
 
 
 def loaded(folder: Any, budget: float | None = None) -> Policy:

@@ -1,0 +1,1 @@
+"""Given programs and conversations that a policy is to imitate before it explores."""
