@@ -46,6 +46,7 @@ from synthstats_lightning.scoring.prediction.diagnostics import (
 )
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.prediction.recorded import Check, spacing_of, use_recorded
+from synthstats_lightning.scoring.prediction.whole_model import WithWholeModel
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -209,6 +210,7 @@ def _score_target(
     if posterior.target.num_observations > 0:
         check_evidence(posterior.target, particles, guard)
     error = observed.whole.integration.error if is_integrated(observed.whole) else 0.0
+    predicting = WithWholeModel(posterior, settings, generator, deadline)
     evidence, variance = particles.log_evidence, particles.log_evidence_se**2 + error**2
     if shown_rows == target.num_observations - held_out:
         evidence, variance = 0.0, 0.0
@@ -230,11 +232,15 @@ def _score_target(
             ),
         }
         if settings.computes("elpd"):
-            found["elpd"] = score_elpd(posterior, shown_rows, settings, generator, deadline)
+            found["elpd"] = predicting.score(
+                lambda by: score_elpd(by, shown_rows, settings, generator, deadline)
+            )
     if held_out > 0 and settings.computes("heldout_lpd"):
         found["heldout_lpd"] = score_predicted(observed, settings, generator, deadline)
     elif settings.heldout_fraction > 0 and settings.computes("heldout_lpd"):
-        found["heldout_lpd"] = score_heldout(posterior, shown_rows, settings, generator, deadline)
+        found["heldout_lpd"] = predicting.score(
+            lambda by: score_heldout(by, shown_rows, settings, generator, deadline)
+        )
     for name in found.keys() - {"evidence"}:
         found[name] = found[name].with_error(error)
     for name, each in found.items():

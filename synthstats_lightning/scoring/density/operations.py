@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from synthstats_lightning.scoring.numerics.bessel import scaled_bessel
-from synthstats_lightning.scoring.numerics.special import guarded, log1mexp, softplus
+from synthstats_lightning.scoring.numerics.special import absolute, guarded, log1mexp, softplus
 
 Elementwise = Callable[..., Tensor]
 
@@ -40,7 +40,9 @@ def _clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 
 def _absolute(x: Tensor) -> Tensor:
-    return x if x.dtype is torch.bool else torch.abs(x)
+    if x.dtype is torch.bool:
+        return x
+    return absolute(x) if x.is_floating_point() else torch.abs(x)
 
 
 def _integer_safe(function: Callable[[Tensor, Tensor], Tensor]) -> Elementwise:

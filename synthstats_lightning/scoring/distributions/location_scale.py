@@ -23,6 +23,7 @@ from synthstats_lightning.scoring.numerics.special import (
     HALF_LOG_TWO_PI,
     LOG_PI,
     LOG_TWO,
+    absolute,
     log1p_square,
     log_ndtr,
     softplus,
@@ -128,7 +129,7 @@ class Laplace(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, b: Tensor) -> Tensor:
-        return offset - torch.abs(statistics[0] - mu) / b
+        return offset - absolute(statistics[0] - mu) / b
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, b: Tensor) -> Tensor:

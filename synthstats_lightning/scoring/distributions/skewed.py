@@ -19,7 +19,13 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_uniform,
 )
 from synthstats_lightning.scoring.numerics.gamma import log_beta_kernel
-from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, LOG_TWO, log1mexp, log_ndtr
+from synthstats_lightning.scoring.numerics.special import (
+    HALF_LOG_TWO_PI,
+    LOG_TWO,
+    absolute,
+    log1mexp,
+    log_ndtr,
+)
 
 LARGEST = 700.0
 """`exp` of it is finite; further down a density is zero."""
@@ -216,7 +222,7 @@ class SkewStudentT(Definition):
     def _log1p_ratio(x: Tensor, total: Tensor) -> Tensor:
         """`log(1 + x / sqrt(total + x^2))` without cancellation for negative `x`."""
         root = torch.hypot(torch.sqrt(total), x)
-        magnitude = x.abs()
+        magnitude = absolute(x)
         return torch.where(
             x < 0,
             torch.log(total) - torch.log(root) - torch.log(root + magnitude),

@@ -12,7 +12,13 @@ from synthstats_lightning.scoring.density.target import Target, evaluate_totals
 from synthstats_lightning.scoring.estimators.optimise import Optimum, convex, distinct
 from synthstats_lightning.scoring.estimators.pilot import Pilot
 from synthstats_lightning.scoring.estimators.proposal import scale_from_precision
-from synthstats_lightning.scoring.estimators.symmetry import find_symmetries, orbit, usual_symmetries
+from synthstats_lightning.scoring.estimators.symmetry import (
+    Symmetry,
+    find_symmetries,
+    label_swaps,
+    orbit,
+    usual_symmetries,
+)
 
 MOST_UNSEEN = 0.05
 """Share of the posterior at modes that were not found, above which more starts are made."""
@@ -75,7 +81,7 @@ def survey_modes(target: Target, optimum: Optimum, pilot: Pilot) -> Modes:
         # starts stop all along a ridge, which may go on where none did
         return Modes(found, 1.0)
     if unseen > MOST_UNSEEN:
-        symmetries = find_symmetries(target, found, pilot)
+        symmetries = find_symmetries(target, found, pilot, label_swaps(target, found.theta.shape[1]))
         expanded = orbit(found, symmetries) if symmetries else None
         if expanded is not None:
             for index, source in enumerate(expanded.source[: len(kept)]):
@@ -86,7 +92,10 @@ def survey_modes(target: Target, optimum: Optimum, pilot: Pilot) -> Modes:
 
 def _expanded(target: Target, found: Optimum, pilot: Pilot) -> Modes:
     """A single mode with its images under the usual symmetries, as far as they hold."""
-    suggested = usual_symmetries(target, found.theta[0], float(found.value[0]))
+    suggested: list[Symmetry] = [
+        *usual_symmetries(target, found.theta[0], float(found.value[0])),
+        *label_swaps(target, found.theta.shape[1]),
+    ]
     symmetries = find_symmetries(target, found, pilot, suggested) if suggested else []
     expanded = orbit(found, symmetries) if symmetries else None
     return Modes(found if expanded is None else expanded.optimum, 0.0)

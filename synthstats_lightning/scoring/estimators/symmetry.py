@@ -15,7 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from synthstats_lightning.scoring.density.layout import Parameter
 from synthstats_lightning.scoring.density.target import Target, evaluate, evaluate_totals
+from synthstats_lightning.scoring.distributions.coordinates import SIMPLEX_COORDINATES
 from synthstats_lightning.scoring.estimators.optimise import Optimum
 from synthstats_lightning.scoring.estimators.pilot import Pilot
 
@@ -55,6 +57,27 @@ class Exchange(NamedTuple):
     def matrix(self, value: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]:
         """The image of a matrix of second derivatives."""
         return value[self.source][:, self.source] * self.sign[:, None] * self.sign
+
+
+class Relabelling(NamedTuple):
+    """An exchange of labels some of whose coordinates are combinations of others: logs of shares around 0.
+
+    Attributes:
+        forward: The linear map, which is its own inverse `[dim, dim]`.
+    """
+
+    forward: Float[Tensor, "dim dim"]
+
+    def point(self, theta: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """The image of points."""
+        return theta @ self.forward.T
+
+    def matrix(self, value: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]:
+        """The image of a matrix of second derivatives."""
+        return self.forward.T @ value @ self.forward
+
+
+Symmetry = Exchange | Relabelling
 
 
 class Orbit(NamedTuple):
@@ -136,9 +159,41 @@ def _exchange(dimension: int, swaps: dict[int, int], flipped: Sequence[int]) -> 
     return Exchange(index, sign)
 
 
+def label_swaps(target: Target, dimension: int) -> list[Relabelling]:
+    """Exchanges of two labels whose shares are a simplex of three or more: not yet symmetries.
+
+    The coordinates of a simplex are logarithms of shares around their mean, without the last, which is minus
+    the sum of the others.
+
+    Args:
+        target: The model with its data.
+        dimension: Its parameters.
+    """
+    if not isinstance(target, Named):
+        return []
+    parameters = [each for each in target.parameters if isinstance(each, Parameter) and each.anchor is None]
+    simplices = [each for each in parameters if each.distribution.coordinates is SIMPLEX_COORDINATES]
+    found = []
+    for length in sorted({each.shape[0] for each in simplices if len(each.shape) == 1}):
+        if length < 3:
+            continue
+        alike = [each for each in parameters if each.shape == (length,) and each not in simplices]
+        shares = [each for each in simplices if each.shape == (length,)]
+        for i, j in list(combinations(range(length), 2))[:MOST_TRIED]:
+            forward = torch.eye(dimension, dtype=torch.float64)
+            for each in [*alike, *(shares if j < length - 1 else ())]:
+                first, second = each.start + i, each.start + j
+                forward[[first, second]] = forward[[second, first]]
+            if j == length - 1:
+                for each in shares:
+                    forward[each.start + i, each.start : each.stop] = -1.0
+            found.append(Relabelling(forward))
+    return found
+
+
 def find_symmetries(
-    target: Target, modes: Optimum, pilot: Pilot, suggested: Sequence[Exchange] = ()
-) -> list[Exchange]:
+    target: Target, modes: Optimum, pilot: Pilot, suggested: Sequence[Symmetry] = ()
+) -> list[Symmetry]:
     """Exchanges of coordinates and signs that leave prior and every row's likelihood as they are.
 
     Args:
@@ -147,26 +202,26 @@ def find_symmetries(
         pilot: Draws from the prior, with the target there.
         suggested: Exchanges to try beside.
     """
-    suggested = list(suggested)
+    tried: list[Symmetry] = list(suggested)
     for other in range(1, len(modes.theta)):
         if abs(float(modes.value[0] - modes.value[other])) < EQUAL_HEIGHT:
             for signs in (True, False):
                 exchange = _suggested(modes.theta[0], modes.theta[other], modes.precision[0], signs)
                 if exchange is not None:
-                    suggested.append(exchange)
+                    tried.append(exchange)
     usable = torch.nonzero(pilot.evaluation.log_joint.isfinite())[:TRIALS, 0]
-    if not suggested or len(usable) < FEWEST_TRIALS:
+    if not tried or len(usable) < FEWEST_TRIALS:
         return []
-    images = torch.stack([exchange.point(pilot.theta[usable]) for exchange in suggested])
+    images = torch.stack([exchange.point(pilot.theta[usable]) for exchange in tried])
     with torch.no_grad():
         there = evaluate(target, images.flatten(0, 1))
     here = torch.cat(
         [pilot.evaluation.log_prior[usable][:, None], pilot.evaluation.log_likelihood[usable]], 1
     )
     found = torch.cat([there.log_prior[:, None], there.log_likelihood], 1)
-    difference = (found.reshape(len(suggested), *here.shape) - here).abs()
+    difference = (found.reshape(len(tried), *here.shape) - here).abs()
     holds = (difference <= TOLERANCE * here.abs().clamp_min(1.0)).all(-1).all(-1)
-    return [exchange for exchange, right in zip(suggested, holds.tolist(), strict=True) if right]
+    return [exchange for exchange, right in zip(tried, holds.tolist(), strict=True) if right]
 
 
 def _suggested(
@@ -200,7 +255,7 @@ def _suggested(
     return Exchange(index, sign)
 
 
-def orbit(modes: Optimum, symmetries: list[Exchange]) -> Orbit | None:
+def orbit(modes: Optimum, symmetries: list[Symmetry]) -> Orbit | None:
     """Modes with all their images.
 
     Args:
@@ -212,7 +267,7 @@ def orbit(modes: Optimum, symmetries: list[Exchange]) -> Orbit | None:
     """
     theta, precision = list(modes.theta), list(modes.precision)
     value, source = modes.value.tolist(), list(range(len(modes.theta)))
-    close = [CLOSE * matrix.diagonal().abs().clamp_min(1e-300).rsqrt() for matrix in precision]
+    close = [_close(matrix) for matrix in precision]
     position = 0
     while position < len(theta):
         for exchange in symmetries:
@@ -227,7 +282,7 @@ def orbit(modes: Optimum, symmetries: list[Exchange]) -> Orbit | None:
                 return None
             theta.append(image)
             precision.append(exchange.matrix(precision[position]))
-            close.append(close[position][exchange.source])
+            close.append(_close(precision[-1]))
             value.append(value[position])
             source.append(source[position])
         position += 1
@@ -239,6 +294,11 @@ def orbit(modes: Optimum, symmetries: list[Exchange]) -> Orbit | None:
         torch.full((len(theta),), -1),
     )
     return Orbit(optimum, source)
+
+
+def _close(precision: Tensor) -> Tensor:
+    """How near another point must be to be the same mode, by coordinate."""
+    return CLOSE * precision.diagonal().abs().clamp_min(1e-300).rsqrt()
 
 
 def _relabel(source: list[int], first: int, second: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -22,6 +23,8 @@ from synthstats_lightning.scoring.settings import MANY_ROWS
 
 DRAWS = 1_024
 """Draws from the prior."""
+MOST_NUMBERS = 4_000_000
+"""Numbers that are computed on the way to what is looked at, at once."""
 MOST_UNTESTED = 5e-3
 """Largest share of draws with a parameter outside of the range that tests cover, which has no mass there."""
 MOST_LOST = 0.05
@@ -54,12 +57,33 @@ def check_prior(density: Density, generator: torch.Generator) -> None:
                 _, values = density.log_prior_and_values(theta, compiled.prior_steps)
                 response = _untested_response(density, theta)
             else:
-                values = density.node_values(theta)
+                values = _drawn_values(density, theta)
                 response = compiled.response_term.untested(values)
             for term in terms.values():
                 _check_tested(term, term.untested(values))
             _check_tested(compiled.response_term, response)
             _check_parameters(compiled, terms, values)
+
+
+def _drawn_values(density: Density, theta: Tensor) -> list[Tensor | None]:
+    """Values of what densities read, without those of matrices on the way for all draws at once."""
+    compiled = density.compiled
+    nodes = [*density.prior_terms, compiled.graph.response]
+    read = {i for node in nodes for i in (node, *compiled.graph.nodes[node].inputs)}
+    read.update(slot for term in density.prior_terms.values() for slot in term.slots)
+    read.update(compiled.response_term.slots)
+    width = sum(
+        math.prod(compiled.shapes[step.slot])
+        for step in compiled.free_steps
+        if step.slot < len(compiled.shapes)
+    )
+    found: list[list[Tensor]] = [[] for _ in range(compiled.num_slots)]
+    for part in torch.split(theta, max(1, MOST_NUMBERS // max(width, 1))):
+        values = density.node_values(part)
+        for slot in read:
+            if (value := values[slot]) is not None:
+                found[slot].append(value.expand(len(part), *value.shape[1:]))
+    return [torch.cat(parts) if parts else None for parts in found]
 
 
 def _untested_response(density: Density, theta: Tensor) -> dict[str, float]:

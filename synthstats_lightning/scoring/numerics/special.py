@@ -42,6 +42,15 @@ LOG_NDTR_SERIES = 50.0
 """Beyond it the asymptotic series of `log_ndtr` is exact to the last digits."""
 
 
+def absolute(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """`|x|`, with derivative 0 at 0, and second derivative 0.
+
+    For the second derivative of its own function PyTorch imports its compiler, which a confined process may
+    not.
+    """
+    return torch.maximum(x, -x)
+
+
 def log1mexp(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """`log(1 - exp(x))` for `x < 0` without cancellation (Mächler 2012, equation 7)."""
     inside = x < 0
@@ -78,7 +87,7 @@ def log1p_square(z: Float[Tensor, "*z"], nu: Float[Tensor, "*nu"]) -> Float[Tens
         return torch.log1p(z * z / nu)
     far = z.abs() > FARTHEST
     near = torch.where(far, 1.0, z)
-    tail = 2.0 * torch.log(torch.where(far, z.abs(), 1.0)) - torch.log(nu)
+    tail = 2.0 * torch.log(torch.where(far, absolute(z), 1.0)) - torch.log(nu)
     return torch.where(far, tail, torch.log1p(near * near / nu))
 
 
@@ -107,5 +116,4 @@ def power_log(
 
 def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """`log(1 + exp(x))` without overflow, exact to the last digits on both sides."""
-    # not -x.abs(): for its second derivative PyTorch imports its compiler, which a confined process may not
-    return torch.clamp_min(x, 0.0) + torch.log1p(torch.exp(torch.minimum(x, -x)))
+    return torch.clamp_min(x, 0.0) + torch.log1p(torch.exp(-absolute(x)))

@@ -161,7 +161,8 @@ def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[T
     if is_noisy(whole):
         # all rows' densities would take as many times as long
         every = torch.ones_like(given)
-        return log_likelihood_of(whole, theta, every) - log_likelihood_of(whole, theta, given)
+        own = log_likelihood_of(whole, theta, every) - log_likelihood_of(whole, theta, given)
+        return finite_or_minus_infinity(own)
     return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
 
 

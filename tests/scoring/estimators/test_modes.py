@@ -1,15 +1,26 @@
 from __future__ import annotations
 
+from itertools import permutations
+
+import numpy as np
 import pytest
 import torch
 
+from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_modes
 from synthstats_lightning.scoring.estimators.optimise import Optimum
 from synthstats_lightning.scoring.estimators.pilot import draw_pilot, find_modes
-from synthstats_lightning.scoring.estimators.symmetry import MOST_IMAGES, Exchange, find_symmetries, orbit
+from synthstats_lightning.scoring.estimators.symmetry import (
+    MOST_IMAGES,
+    Exchange,
+    find_symmetries,
+    label_swaps,
+    orbit,
+)
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import hard_targets, targets
+from tests.scoring.marginals.test_density import Builder
 
 SETTINGS = EngineSettings()
 
@@ -105,6 +116,36 @@ def test_labels_are_exchanged():
     (exchange,) = find_symmetries(exact.target, modes, pilot)
     assert exchange.point(torch.tensor([1.0, 2.0]).double()).abs().tolist() == [2.0, 1.0]
     assert exchange.matrix(precision).diagonal().tolist() == [9.0, 4.0]
+
+
+def test_labels_with_shares_are_exchanged():
+    """Shares of three labels are a simplex, two of whose coordinates are the third's combination."""
+    b = Builder()
+    shares = b.random("Dirichlet", "w", [1.0, 1.0, 1.0], shape=(3,))
+    mu = b.random("Normal", "mu", 0.0, 3.0, shape=(3,))
+    b.random("Normal", "other", 0.0, 1.0, shape=(2,))
+    sigma = b.random("HalfNormal", "sigma", 0.0, 1.0, shape=(3,))
+    fields = {"distribution": "Mixture", "components": ["Normal"], "name": "y", "shape": [4]}
+    b.add(Node("random", (shares, mu, sigma), fields))
+    density = b.density({}, np.array([-2.0, 0.3, 0.4, 2.2]))
+    swaps = label_swaps(density, density.dimension)
+    assert len(swaps) == 3
+    pilot = draw_pilot(density, SETTINGS, torch.Generator().manual_seed(0))
+    one = Optimum(
+        pilot.theta[:1],
+        torch.zeros(1).double(),
+        torch.eye(density.dimension).double()[None],
+        torch.ones(1, dtype=torch.bool),
+        torch.full((1,), -1),
+    )
+    held = find_symmetries(density, one, pilot, swaps)
+    assert len(held) == 3
+    there = orbit(one, held)
+    assert there is not None
+    values = density.constrain(there.optimum.theta)
+    for name in ("w", "mu", "sigma"):
+        orders = {tuple(round(float(x), 9) for x in row) for row in values[name]}
+        assert orders == set(permutations(round(float(x), 9) for x in values[name][0]))
 
 
 def test_an_orbit_that_is_too_large_is_not_expanded():

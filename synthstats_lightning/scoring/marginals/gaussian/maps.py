@@ -130,14 +130,34 @@ class AffineMaps:
         return {node: self._flat(points[node], node, 1)[:, 0] for node in self._nodes}
 
     def _is_matrix_of_probes(self, slot: int, inputs: Sequence[int], fixed: Mapping[int, Tensor]) -> bool:
-        """Whether a step multiplies a matrix of the other parameters by a vector of the block alone."""
+        """Whether a step multiplies a matrix of the other parameters by vectors of the block alone."""
         nodes, shapes = self._compiled.graph.nodes, self._compiled.shapes
         if slot >= len(nodes) or nodes[slot].op != "dot" or len(inputs) != 2:
             return False
         matrix, vector = inputs
         return (
-            matrix in self.slots and vector in fixed and len(shapes[matrix]) == 2 and len(shapes[vector]) == 1
+            matrix in self.slots
+            and vector in fixed
+            and len(shapes[matrix]) == 2
+            and 1 <= len(shapes[vector]) <= 2
         )
+
+    def _product(self, matrix: Tensor, vectors: Tensor, slot: int, inputs: Sequence[int]) -> Tensor:
+        """Such a step's value at all points of all particles, by one product instead of copies of matrices.
+
+        Args:
+            matrix: One for each particle.
+            vectors: The block's values at each point.
+            slot: The step.
+            inputs: Nodes of both.
+        """
+        compiled = self._compiled
+        shape, inner = compiled.shapes[slot], compiled.shapes[inputs[1]]
+        points = len(vectors)
+        columns = vectors.reshape(points, inner[0], -1).transpose(0, 1).flatten(1)
+        product = matrix.reshape(-1, *compiled.shapes[inputs[0]]) @ columns
+        product = product.reshape(*product.shape[:2], points, -1).transpose(1, 2)
+        return product.reshape(-1, *pad(shape, compiled.rank))
 
     def _flat(self, value: Tensor, node: int, points: int) -> Tensor:
         """A node's value as `[particles or 1, points, elements]`."""
@@ -163,11 +183,9 @@ class AffineMaps:
         tiled: dict[int, Tensor] = {}
         for slot, function, inputs in self._mixed_steps:
             if self._is_matrix_of_probes(slot, inputs, fixed):
-                # one product for all points instead of a copy of the matrix for each
-                matrix = cast(Tensor, given[inputs[0]]).reshape(-1, *self._compiled.shapes[inputs[0]])
-                product = fixed[inputs[1]].reshape(points, -1) @ matrix.mT
-                product = product.expand(particles, -1, -1).flatten(0, 1)
-                tiled[slot] = product.reshape(len(product), *pad(product.shape[1:], self._compiled.rank))
+                matrix = cast(Tensor, given[inputs[0]])
+                matrix = matrix.expand(particles, *matrix.shape[1:])
+                tiled[slot] = self._product(matrix, fixed[inputs[1]], slot, inputs)
                 found[slot] = tiled[slot]
                 continue
             for i in inputs:

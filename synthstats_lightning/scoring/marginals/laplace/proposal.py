@@ -19,8 +19,9 @@ from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 MOST_STEPS = 40
 """Newton steps after which a search stops: any point is one that a proposal may be built around."""
-TOLERANCE = 1e-7
-"""Predicted gain, in nats, below which a search has arrived; the error is of a higher order."""
+TOLERANCE = 1e-11
+"""Predicted gain, in nats, below which a search has arrived. The determinant's error is of the order of its
+root, and differences over short steps are to be smooth wherever searches start."""
 NEAR = 1e-3
 """The same where draws correct whatever the proposal lacks."""
 HALVINGS = 10
@@ -184,8 +185,10 @@ def propose(
 
     whole = arrive(start, everyone, prior, design)
     active, mine, my_prior, my_design = everyone, whole, prior, design
+    system = None
     for _ in range(MOST_STEPS):
         lower, gradient = _system(my_prior, my_design, mine)
+        system = (lower, gradient) if len(active) == particles else None
         step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
         gain = 0.5 * (step * gradient).sum(-1)
         going = (gain > tolerance) & gain.isfinite()
@@ -212,9 +215,11 @@ def propose(
         stuck = short.nonzero()[:, 0]
         if len(stuck):
             reached = reached.put(stuck, mine.select(stuck))
-        mine = reached
+        mine, system = reached, None
         whole = whole.put(active, mine) if len(active) < particles else mine
-    return _around(prior, design, whole)
+    return _around(
+        whole, design, *(_system(prior, design, whole) if system is None else system), prior.allowed
+    )
 
 
 def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
@@ -232,13 +237,12 @@ def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
     return lower, gradient
 
 
-def _around(prior: Prior, design: Design, here: _Here) -> Proposal:
-    lower, gradient = _system(prior, design, here)
+def _around(here: _Here, design: Design, lower: Tensor, gradient: Tensor, allowed: Tensor) -> Proposal:
     step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
     half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     log_mass = here.value + 0.5 * (step * gradient).sum(-1) - half_log_determinant
     log_mass = log_mass + step.shape[-1] * HALF_LOG_TWO_PI
-    usable = prior.allowed & log_mass.isfinite() & (0.5 * (step * gradient).sum(-1) < LOST)
+    usable = allowed & log_mass.isfinite() & (0.5 * (step * gradient).sum(-1) < LOST)
     step = torch.where(usable[:, None], step, 0.0)
     mean = here.x + step
     shift = design.at(mean[:, None])[:, 0] - here.predictor

@@ -35,6 +35,7 @@ from synthstats_lightning.scoring.marginals.laplace.proposal import (
     prior_of,
     propose,
 )
+from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.score import Integration
 
 DRAWS = 16
@@ -110,9 +111,9 @@ class LaplaceIntegrated:
         self.dimension: int = len(self.block.outer)
         self.corrected = True
         self._last: _Last | None = None
-        self.start = 1e-3 * torch.randn(
-            1, self.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-        )
+        # not at 0, where derivatives of some likelihoods vanish
+        noise = torch.randn(1, self.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        self.starts = Starts(1e-3 * noise)
         every = torch.ones(self.likelihood.elements, self.likelihood.elements, dtype=torch.bool)
         self.movers: Movers = movers_of(every, self.likelihood.groups)
 
@@ -145,7 +146,7 @@ class LaplaceIntegrated:
         found = copy.copy(self)
         found._last = None
         if bool(proposal.log_mass.isfinite().all()):
-            found.start = proposal.mean + self.start
+            found.starts = Starts(proposal.mean + self.starts.default)
             found.movers = movers_of(correlated(proposal, part.design), self.likelihood.groups)
         return found
 
@@ -386,8 +387,7 @@ class LaplaceIntegrated:
         return _Weights(x, weight, rows, self.likelihood.alone(rows[:, 0], given))
 
     def _propose(self, part: Part, given: Tensor) -> Proposal:
-        start = self.start.expand(len(part.theta), -1)
-        return propose(
+        proposal = propose(
             part.prior,
             part.design,
             lambda index, predictor: self.likelihood.sites(
@@ -395,9 +395,11 @@ class LaplaceIntegrated:
                 predictor,
                 given,
             ),
-            start,
+            self.starts.near(part.theta),
             NEAR if self.corrected else TOLERANCE,
         )
+        self.starts.found(part.theta, proposal.mean, proposal.log_mass.isfinite())
+        return proposal
 
     def _parts(self, theta: Tensor, numbers: int) -> Iterator[Part]:
         """Particles chunk by chunk.

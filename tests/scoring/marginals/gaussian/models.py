@@ -143,6 +143,19 @@ def process() -> Density:
     return _response(b, f, b.random("HalfNormal", "s", 0.0, 1.0))
 
 
+def noncentred_process() -> Density:
+    """The same by a factor of its kernel, times a column of weights."""
+    b = Builder()
+    length = b.random("LogNormal", "length", 0.0, 0.5)
+    apart = b.constant((np.subtract.outer(X, X) ** 2).tolist())
+    kernel = b.op("exp", b.op("neg", b.op("div", apart, b.op("square", length))))
+    factor = b.op("cholesky", b.op("add", kernel, b.constant((1e-6 * np.eye(ROWS)).tolist())))
+    z = b.random("Normal", "z", b.constant([0.0] * ROWS), b.constant([1.0] * ROWS), shape=(ROWS,))
+    column = b.op("dot", factor, b.op("transpose", z, order=[0, "x"]))
+    f = b.op("transpose", column, order=[0])
+    return _response(b, f, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
 MODELS = (
     ridge,
     wide_ridge,
@@ -156,4 +169,5 @@ MODELS = (
     factor,
     chain,
     process,
+    noncentred_process,
 )

@@ -20,6 +20,7 @@ from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_
 from synthstats_lightning.scoring.marginals.laplace.leave_out import movers_of
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
 from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
+from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings, LastScore
 from tests.scoring.marginals.gaussian import models
@@ -147,6 +148,27 @@ def test_noise_belongs_to_its_point() -> None:
     half = noise[0, ::2]
     assert float(half.mean(0).abs().max()) < 4 / math.sqrt(2_000)
     assert float((half.T.cov() - torch.eye(5)).abs().max()) < 0.15
+
+
+def test_a_search_starts_at_the_mode_of_the_nearest_parameters() -> None:
+    starts = Starts(torch.zeros(1, 3).double())
+    theta = torch.linspace(-1.0, 1.0, 20).double()[:, None] * torch.tensor([1.0, 100.0]).double()
+    assert starts.near(theta).eq(0).all()
+    modes = torch.arange(60).reshape(20, 3).double()
+    starts.found(theta, modes, torch.arange(20) != 4)
+    near = starts.near(theta + torch.tensor([0.01, 1.0]).double())
+    assert near[:4].equal(modes[:4])
+    assert near[5:].equal(modes[5:])
+    assert near[4].equal(modes[5])
+
+
+def test_steps_from_other_starts_lead_to_the_same_density() -> None:
+    target, fresh = of(walk()).smooth, of(walk()).smooth
+    theta = torch.linspace(-1.5, 0.5, 40).double()[:, None]
+    every = torch.ones(6, dtype=torch.bool)
+    target.log_likelihood_given(theta, every)
+    again = target.log_likelihood_given(theta + 0.01, every)
+    torch.testing.assert_close(again, fresh.log_likelihood_given(theta + 0.01, every), rtol=0, atol=2e-6)
 
 
 def test_rows_that_hardly_move_are_followed_by_their_slopes() -> None:
