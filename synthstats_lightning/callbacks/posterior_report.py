@@ -40,7 +40,9 @@ from synthstats_lightning.tasks import Task
 ROUND = 500
 """Fresh programs that are sampled at once, of all tasks together: the deadline is looked at in between."""
 INTERRUPTED_SECONDS = 10.0
-"""What predictions may take after Ctrl-C, new workers for them included."""
+"""Seconds after Ctrl-C by which predictions are there or left out, new workers for them included."""
+DRAWN_SECONDS = 15.0
+"""Seconds after Ctrl-C from which no further picture is drawn into a file: the page has them all."""
 
 
 class PosteriorReport(Callback):
@@ -148,6 +150,7 @@ class PosteriorReport(Callback):
 
         What an error of the report itself has kept from being written is not tried again.
         """
+        began = time.monotonic()
         interrupted = isinstance(exception, KeyboardInterrupt)
         if self._scorer is None or self.metrics or (self._began and not interrupted):
             return
@@ -159,14 +162,14 @@ class PosteriorReport(Callback):
         ending = "was interrupted" if interrupted else "ended with an error"
         with interruptible("the report"):
             try:
-                self._report_rest(scoring, module, self._scorer, ending)
+                self._report_rest(scoring, module, self._scorer, ending, began)
             except Exception as error:  # the run ends with an error of its own, or as it was asked to
                 print(f"the report could not be written: {type(error).__name__}: {error}", file=sys.stderr)
 
     def _report_rest(
-        self, scoring: ProgramScoring, module: GFlowNetModule, scorer: SampleScorer, ending: str
+        self, scoring: ProgramScoring, module: GFlowNetModule, scorer: SampleScorer, ending: str, began: float
     ) -> None:
-        """Reports the programs on the disk, of a run that was interrupted or ended by an error."""
+        """Reports the programs on the disk, of a run that was interrupted or ended by an error at a time."""
         fresh: dict[int, list[ProgramRecord]] = {}
         for program in self._pending:
             if program.has_score:
@@ -178,13 +181,22 @@ class PosteriorReport(Callback):
             return
         for report in reports:
             report.left_out.append(f"what was not there when the run {ending}")
+        for report, tempered in zip(reports, self._tempered(scoring), strict=True):
+            if tempered and not report.fresh:
+                report.log_z = None
+                report.left_out.append(f"learned log Z: {tempered}")
         self.metrics = write_report(self._folder, reports, top=self.top)
-        ends = time.monotonic() + INTERRUPTED_SECONDS
+        ends, drawn_by = began + INTERRUPTED_SECONDS, began + DRAWN_SECONDS
         made = scorer.pool.settings
         # the run's own workers have ended
         with ProgramScorer(2, made.limits, made.engine, made.sandbox) as workers:
-            self._write_files(reports, scorer, workers, ends)
+            self._write_files(reports, scorer, workers, ends, drawn_by=drawn_by)
         print(f"report: {self._folder / PAGE}")
+
+    @staticmethod
+    def _tempered(scoring: ProgramScoring) -> list[str]:
+        """Of each task, why the learned log Z is not that of what is reported; empty where it is."""
+        return [scoring.tempering.unfinished(index) for index in range(len(scoring.scorer.tasks))]
 
     def _begin_comparisons(self, scorer: SampleScorer) -> Submit:
         """Starts scoring what the forms are compared with, before fresh programs keep the workers busy."""
@@ -207,6 +219,7 @@ class PosteriorReport(Callback):
         workers: Workers,
         deadline: float,
         begun: Submit | None = None,
+        drawn_by: float = math.inf,
     ) -> ReportFiles | None:
         """The page and the pictures; `None`, which is said, where they cannot be written."""
         try:
@@ -219,6 +232,7 @@ class PosteriorReport(Callback):
                 deadline=deadline,
                 own=self.compare,
                 begun=begun,
+                drawn_by=drawn_by,
             )
         except Exception as error:  # a page is no reason to lose the numbers
             for report in reports:

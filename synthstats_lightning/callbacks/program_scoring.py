@@ -291,7 +291,7 @@ class ProgramScoring(ProgramEvaluation):
             self._harvest(trainer, seconds=None)
             self.replay.warmup = self.replay.scored
             if self.require_scored:
-                check_scored([*self._window.records, *self.records])
+                check_scored([*self._window.records, *self.records], cut_off=self.queue.is_late())
         if trainer.global_step == 0:
             self.tempering.update(trainer, module, buffer)
         self.warmup_window, self._window = self._window, Window()

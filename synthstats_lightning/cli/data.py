@@ -18,6 +18,7 @@ from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.cli.terminal_picture import histogram, scatter
 from synthstats_lightning.tasks import CSVTask, UnderstoodColumn, UnderstoodData, task_prompt
 from synthstats_lightning.tasks.digest import digest_text, task_digest
+from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.proposal import rows_that_count
 
 LEVELS_SHOWN = 6
@@ -111,6 +112,10 @@ def _columns_table(understood: UnderstoodData) -> Table:
         if column.name != column.original:
             name += f"\n→ {escape(column.name)}"
         values = understood.data[column.name]
+        if column.name in understood.censoring.values():
+            told = "; ".join(column.notes) or "where the response was cut short"
+            table.add_row(name, _kind_and_role(column), escape(told), "")
+            continue
         low, high = float(values.min()), float(values.max())
         picture = histogram(values, WIDTH) if column.role == "response" else scatter(values, response, WIDTH)
         table.add_row(name, _kind_and_role(column), escape(_values(column, low, high)), picture)
@@ -119,7 +124,7 @@ def _columns_table(understood: UnderstoodData) -> Table:
 
 def _kind_and_role(column: UnderstoodColumn) -> str:
     role = "" if column.role == "covariate" else f"\n{column.role.replace('_', ' ')}"
-    return f"{column.kind}{role}"
+    return role.strip() if column.role in LIMIT_ROLES else f"{column.kind}{role}"
 
 
 def _values(column: UnderstoodColumn, low: float, high: float) -> str:

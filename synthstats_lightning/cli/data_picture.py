@@ -26,7 +26,7 @@ def write_picture(task: TableTask, path: Path) -> None:
     from matplotlib.figure import Figure
 
     understood = task.understood
-    covariates = understood.covariates[: MOST_PANELS - 1]
+    covariates = understood.predictors[: MOST_PANELS - 1]
     across = min(PANELS_ACROSS, len(covariates) + 1)
     down = -(-(len(covariates) + 1) // across)
     figure = Figure(figsize=(3.6 * across, 2.7 * down), layout="constrained")

@@ -92,7 +92,7 @@ def run(options: Namespace) -> Any:
         overlays = [find_config(name) for name in options.config]
         task = CSVTask(**settings)
         most = most_covariates(options.policy or policy_of(overlays))
-        if most is not None and len(task.understood.covariates) > most and not OWN_CHOICE & set(settings):
+        if most is not None and len(task.understood.predictors) > most and not OWN_CHOICE & set(settings):
             settings["screen"] = most
             task = CSVTask(**settings)
     except (ValueError, FileNotFoundError) as error:
@@ -204,7 +204,7 @@ def configuration(options: Namespace, settings: dict[str, Any], name: str) -> di
 
 def _understood(task: CSVTask) -> str:
     """What the run is about, and what its user should look at first."""
-    response, columns = task.columns[task.response], task.understood.covariates
+    response, columns = task.columns[task.response], task.understood.predictors
     others = ", ".join(f"{column.name} ({column.kind})" for column in columns) or "no other column"
     rows = f"{task.num_rows} rows"
     if task.understood.num_rows_read != task.num_rows:

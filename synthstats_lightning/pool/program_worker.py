@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from synthstats_lightning.pool.own_names import in_own_names
 from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.literals import literal_copies, source_literals
@@ -36,6 +37,7 @@ def task_message(task: Task) -> TaskMessage:
         tuple(task.quantities),
         task.limits,
         task.log_jacobian,
+        task.censoring,
     )
 
 
@@ -81,6 +83,8 @@ class ProgramWorker:
         try:
             graph = self._build(source, message)
             score = self._stored_or_scored(graph, message)
+            if score.message is not None:
+                score = replace(score, message=in_own_names(score.message, graph, message))
         except ProgramFailure as failure:
             score = Score.failed(failure.category, failure.message, time.perf_counter() - started)
         copies = literal_copies(source_literals(source), message.response)

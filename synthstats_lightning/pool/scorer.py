@@ -22,6 +22,7 @@ from synthstats_lightning.pool.program_worker import ProgramWorker, task_message
 from synthstats_lightning.pool.reference.client import score_with_reference
 from synthstats_lightning.pool.reference.settings import Sampler
 from synthstats_lightning.pool.settings import WorkerSettings
+from synthstats_lightning.programs.demands.censoring import censored_graph
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.validation import parse_graph
@@ -327,7 +328,7 @@ class ProgramScorer:
             ProgramFailure: If the program does not build.
         """
         document = self._run(ProgramWorker.graph, source, task_message(task)).result()
-        return parse_graph(document, task.schema)
+        return censored_graph(parse_graph(document, task.schema), task.censoring)
 
     def information_gain(
         self, source: str, task: Task, rows_per_design: int = 1, outer: int = 500, inner: int = 20

@@ -118,8 +118,20 @@ def _labels(graph: ModelGraph, *, values: bool) -> list[str]:
     return [node_label(*part, values=values) for part in parts]
 
 
-def _ordered(graph: ModelGraph) -> ModelGraph:
-    """The same nodes, numbered and named by a walk from the response that depends on the model only."""
+def latent_names(graph: ModelGraph) -> dict[str, str]:
+    """What the latents of a canonical graph are called in the graph that it was made of.
+
+    Args:
+        graph: A graph with its program's own names, as `canonicalise` takes it.
+    """
+    simple = simplify(graph)
+    order, _ = _order_of(simple)
+    latents = [i for i in order if simple.nodes[i].op == "random" and i != simple.response]
+    return {f"v{place}": simple.nodes[index].attributes["name"] for place, index in enumerate(latents)}
+
+
+def _order_of(graph: ModelGraph) -> tuple[list[int], Callable[[int], tuple[int, ...]]]:
+    """A walk from the response that depends on the model only, and the inputs of each node in its order."""
     bare, labels = _labels(graph, values=False), _labels(graph, values=True)
     ranks = rank_random_nodes(graph, bare, labels)
     structure, full = merkle(graph, bare, ranks), merkle(graph, labels, ranks)
@@ -132,7 +144,12 @@ def _ordered(graph: ModelGraph) -> ModelGraph:
         node = graph.nodes[index]
         return tuple(sorted(node.inputs, key=key)) if is_commutative(node) else node.inputs
 
-    order = _post_order(graph.response, inputs_of)
+    return _post_order(graph.response, inputs_of), inputs_of
+
+
+def _ordered(graph: ModelGraph) -> ModelGraph:
+    """The same nodes, numbered and named by that walk."""
+    order, inputs_of = _order_of(graph)
     new = {old: position for position, old in enumerate(order)}
     nodes = []
     latents = 0

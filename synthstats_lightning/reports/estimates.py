@@ -109,6 +109,18 @@ def estimate_masses(log_target: Values, draws: Draws) -> Masses:
     return Masses(log_found, log_mass, float(extra.sum() / total), float(top + np.log(total)), error, size)
 
 
+def found_alone(masses: Masses) -> Masses:
+    """The same without the unseen mass on the programs that were seen once: what was found, and nothing else.
+
+    Few effective draws say how much is unseen at best roughly, and not at all where it lies: one draw of a
+    large weight would give its own form most of it. The estimate of the total and of what is unseen stay.
+
+    Args:
+        masses: What `estimate_masses` returned.
+    """
+    return masses._replace(log_mass=masses.log_found)
+
+
 def _effective_size(log_weight: Values, count: Values) -> float:
     """Kish's size of draws of which each program has so many."""
     repeated = np.repeat(log_weight, count.astype(np.int64))

@@ -176,7 +176,7 @@ def predict_rows(
             " the new rows count among the data"
         )
     notes.insert(0, f"{_counted(len(kept))} of {100 * total:.3g} % of the weight")
-    notes += outside_range(task.covariates, rows)
+    notes += outside_range(task.predictors, rows)
     normal = tuple(replace(program, weight=program.weight / total) for program in kept)
     weights = np.array([program.weight for program in normal])
     columns = mixture_columns(found, weights, task.response_kind, quantiles, levels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from synthstats_lightning.reports.graph_lines import GraphLines
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.runtime.durable_files import GrowingFile, read_json_lines
@@ -33,6 +34,7 @@ class RecordJournal:
     def __init__(self, records: ProgramRecords) -> None:
         self.records = records
         self._file: GrowingFile | None = None
+        self._graphs = GraphLines()
         self._noted: dict[tuple[str, str], ProgramRecord] = {}
         self._lines = 0
         self._outdated = False
@@ -58,7 +60,7 @@ class RecordJournal:
                     if found not in self.records:
                         found.count = 0
                         self.records.add(found)
-        self._file = GrowingFile(own)
+        self._file, self._graphs = GrowingFile(own), GraphLines()
         if len(self.records):
             self._write_anew()
         else:
@@ -74,7 +76,7 @@ class RecordJournal:
         """
         known = record in self.records
         if not known and self._file is not None:
-            self._file.append(record.to_json_line())
+            self._append(record)
             self._lines += 1
         self._outdated |= known or self._noted.pop((record.task, record.source), None) is not None
         self.records.add(record)
@@ -95,7 +97,7 @@ class RecordJournal:
         """
         if self._file is not None and not self.holds(record.task, record.source):
             self._noted[record.task, record.source] = record
-            self._file.append(record.to_json_line())
+            self._append(record)
 
     def holds(self, task: str, source: str) -> bool:
         """Whether a program is written, or remembered.
@@ -135,7 +137,7 @@ class RecordJournal:
         if self._file is not None:
             self._file.close()
             self._file.path.unlink(missing_ok=True)
-            self._lines, self._outdated = 0, False
+            self._lines, self._outdated, self._graphs = 0, False, GraphLines()
 
     def close(self, unfinished: Iterable[ProgramRecord] = ()) -> None:
         """Brings counts up to date and closes the file; safe to call twice.
@@ -153,10 +155,19 @@ class RecordJournal:
         self._file.close()
         self._file = None
 
+    def _append(self, record: ProgramRecord) -> None:
+        if self._file is not None:
+            try:
+                self._file.append(record.to_json_line(self._graphs))
+            except OSError:  # lines to come must not name what this one was to hold
+                self._graphs = GraphLines()
+                raise
+
     def _write_anew(self) -> None:
         if self._file is not None:
             self._file.close()
-            ProgramRecords([*self.records, *self._noted.values()]).write(self._file.path)
+            self._graphs = GraphLines()
+            ProgramRecords([*self.records, *self._noted.values()]).write(self._file.path, self._graphs)
             self._lines, self._outdated = len(self.records), False
 
 
@@ -202,9 +213,10 @@ def read_records(path: Path) -> ProgramRecords:
 
 
 def _records(path: Path) -> Iterable[ProgramRecord]:
+    graphs = GraphLines()
     for fields in read_json_lines(path):
         try:
-            yield ProgramRecord.from_dict(fields)
+            yield ProgramRecord.from_dict(graphs.restore(fields))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} holds a line that is no program record: {error!r}") from None
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.tasks import Task
 from synthstats_lightning.tasks.intake import RawTable, read_table
 from synthstats_lightning.tasks.table_task import TableTask
@@ -31,9 +32,13 @@ def encode_rows(task: Task, new: Any) -> dict[str, Array]:
         return task.encode(new)
     raw = read_table(new)
     names = {name: original for original, name in task.column_names.items()}
-    return {
-        name: _numbers(raw, name, names.get(name, name), values) for name, values in task.covariates.items()
+    encoded = {
+        name: _numbers(raw, name, names.get(name, name), values) for name, values in task.predictors.items()
     }
+    ends = {"upper": NO_LIMIT, "lower": -NO_LIMIT}
+    # of new rows all is predicted, whatever could be observed of them
+    limits = {name: np.full(raw.num_rows, ends[side]) for side, name in task.censoring.items()}
+    return {name: {**encoded, **limits}[name] for name in task.covariates}
 
 
 def response_levels(task: Task) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from synthstats_lightning.reports.graph_lines import GraphLines
 from synthstats_lightning.runtime.durable_files import write_text
 from synthstats_lightning.scoring.score import Score
 
@@ -42,16 +43,25 @@ class ProgramRecord:
     step: int | None = None
     span: tuple[int, int] | None = None
 
-    def to_json_line(self) -> str:
-        """One line of `programs.jsonl`, with its line break."""
-        return json.dumps(self.to_dict(), allow_nan=False) + "\n"
+    def to_json_line(self, graphs: GraphLines | None = None) -> str:
+        """One line of `programs.jsonl`, with its line break.
+
+        Args:
+            graphs: What the lines before hold; a line by itself holds its graph whole.
+        """
+        fields = self.to_dict() if graphs is None else graphs.shorten(self.to_dict())
+        return json.dumps(fields, allow_nan=False) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields of a line of `programs.jsonl`."""
+        """The fields of a line of `programs.jsonl`: what each row adds to the evidence is left out."""
+        score = self.score.to_dict()
+        if "evidence" in score["diagnostics"]:
+            score["diagnostics"] = {**score["diagnostics"]}
+            score["diagnostics"]["evidence"] = {**score["diagnostics"]["evidence"], "pointwise": []}
         return {
             "task": self.task,
             "source": self.source,
-            **self.score.to_dict(),
+            **score,
             "log_reward": self.log_reward,
             "log_prob": self.log_prob,
             "reference_log_prob": self.reference_log_prob,
@@ -140,13 +150,21 @@ class ProgramRecords:
 
     def to_json_lines(self) -> str:
         """One JSON document a line, in the order in which programs were first seen."""
-        return "".join(record.to_json_line() for record in self)
+        graphs = GraphLines()
+        return "".join(record.to_json_line(graphs) for record in self)
 
     @classmethod
     def from_json_lines(cls, text: str) -> ProgramRecords:
         """The inverse of `to_json_lines`."""
-        return cls(ProgramRecord.from_dict(json.loads(line)) for line in text.splitlines())
+        graphs = GraphLines()
+        return cls(ProgramRecord.from_dict(graphs.restore(json.loads(line))) for line in text.splitlines())
 
-    def write(self, path: Path) -> None:
-        """Writes `programs.jsonl`, whole or not at all."""
-        write_text(path, self.to_json_lines())
+    def write(self, path: Path, graphs: GraphLines | None = None) -> None:
+        """Writes `programs.jsonl`, whole or not at all.
+
+        Args:
+            path: The file.
+            graphs: Takes up what the lines hold, for those that are appended.
+        """
+        graphs = GraphLines() if graphs is None else graphs
+        write_text(path, "".join(record.to_json_line(graphs) for record in self))

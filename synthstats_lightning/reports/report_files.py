@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -87,6 +88,7 @@ def write_report_files(
     deadline: float,
     own: Sequence[Path] = (),
     begun: Submit | None = None,
+    drawn_by: float = math.inf,
 ) -> ReportFiles:
     """Draws the pictures and writes the page; what either lacks is added to the reports' `left_out`.
 
@@ -99,6 +101,7 @@ def write_report_files(
         deadline: When all must be there, on the clock of `time.monotonic`.
         own: Files of the user's programs, for the leaderboard.
         begun: Gives the scores of the programs of comparison; by default the workers start them here.
+        drawn_by: When no further PNG file is begun, on the same clock; the page has all pictures.
 
     Raises:
         FileNotFoundError: If one of these is not there.
@@ -113,7 +116,7 @@ def write_report_files(
         told = tuple(_line(each) for each in warnings if each.task == report.task)
         found = found._replace(warnings=told)
         prefix = "" if len(reports) == 1 else f"{report.task}/"
-        for name, path in _draw(folder, found, len(reports), report.left_out).items():
+        for name, path in _draw(folder, found, len(reports), report.left_out, drawn_by).items():
             pictures[prefix + name] = path
         pages.append(task_page(found._replace(left_out=report.left_out)))
     settings, configuration = _configuration(folder)
@@ -200,8 +203,10 @@ def _one_chain(
     return workers.posterior(source, task, 1, draws, 0, seconds, rows)
 
 
-def _draw(folder: Path, found: TaskFindings, tasks: int, left_out: list[str]) -> dict[str, Path]:
-    """Writes the PNG files that there is something for."""
+def _draw(
+    folder: Path, found: TaskFindings, tasks: int, left_out: list[str], drawn_by: float
+) -> dict[str, Path]:
+    """Writes the PNG files that there is something for, and time."""
     drawn: dict[str, Path] = {}
     models, search = found.pictures.models, found.pictures.search
     wanted: dict[str, Callable[[Path], None]] = {}
@@ -214,6 +219,9 @@ def _draw(folder: Path, found: TaskFindings, tasks: int, left_out: list[str]) ->
         wanted["search"] = partial(draw_map, search)
     for name, draw in wanted.items():
         path = folder / picture_name(name, found.name, tasks)
+        if time.monotonic() >= drawn_by:
+            left_out.append(f"{path.name}: the deadline came first")
+            continue
         try:
             draw(path)
         except Exception as error:  # a picture is no reason to lose the report

@@ -14,7 +14,7 @@ from synthstats_lightning.programs.forms.form import Form, form_of
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.reports.arviz_comparison import compare
 from synthstats_lightning.reports.elpd_scores import WholeScore, elpd_scores, model_of
-from synthstats_lightning.reports.estimates import draws_of, estimate_masses
+from synthstats_lightning.reports.estimates import draws_of, estimate_masses, found_alone
 from synthstats_lightning.reports.exported_program import export_program
 from synthstats_lightning.reports.forecast import QUANTILES, RowPredictions, predict_rows, predicting_programs
 from synthstats_lightning.reports.journal import PROGRAMS, journals, read_records
@@ -32,6 +32,12 @@ _FOUND = (
     "every distinct program of the run by prior times evidence, and what none has met by importance weights"
 )
 FRESH = f"{_FOUND} of fresh programs of the trained policy (Good and Turing)"
+FEW = 20.0
+"""Effective draws below which unseen mass is given to no form."""
+FOUND = (
+    "every distinct program of the run by prior times evidence; what none has met is in no share, because it"
+    f" is estimated from fewer than {FEW:g} effective draws"
+)
 ALL = f"{_FOUND} of all samples (Good and Turing), roughly: training samples at other temperatures"
 
 
@@ -87,9 +93,15 @@ class RunPosterior:
         fresh = any(record.fresh for record in records)
         masses = estimate_masses(prior + evidence, draws_of(records, scored, fresh=fresh))
         prior_masses = estimate_masses(prior, draws_of(records, scored, fresh=False))
+        method, log_total = FRESH if fresh else ALL, masses.log_total
+        if masses.effective_sample_size < FEW:
+            masses, prior_masses, method = found_alone(masses), found_alone(prior_masses), FOUND
+            log_total = float(np.logaddexp.reduce(masses.log_found))
+        elif prior_masses.effective_sample_size < FEW:
+            prior_masses = found_alone(prior_masses)
         reader = _FormReader()
         forms = [reader.form(record) for record in scored]
-        shares = np.exp(masses.log_found - masses.log_total)
+        shares = np.exp(masses.log_found - log_total)
         programs = [
             _summary(record, reader.graph(record), form.key, float(share))
             for record, form, share in zip(scored, forms, shares, strict=True)
@@ -97,7 +109,7 @@ class RunPosterior:
         by_key = {form.key: form for form in forms}
         summaries = form_summaries(programs, by_key, masses.log_mass, prior_masses.log_mass)
         estimate = PosteriorEstimate(
-            method=FRESH if fresh else ALL,
+            method=method,
             effective_sample_size=masses.effective_sample_size,
             unseen_mass=masses.unseen,
             log_z=masses.log_total,

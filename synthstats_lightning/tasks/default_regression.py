@@ -16,7 +16,7 @@ OTHER_ROLES = frozenset({"total", "standard_error", "standard error"})
 def default_regression(task: Task) -> str | None:
     """A generalised linear model with every covariate, standardised, and weakly informative priors.
 
-    A continuous response is Normal, counts are negative binomial with a log link, counts out of a total
+    A continuous response is Normal, a positive one that was cut short in some rows LogNormal, counts are negative binomial with a log link, counts out of a total
     binomial and binary ones Bernoulli, both with a logit link. A category has an effect for each level, and
     an exposure is the offset of a count. Reports compare what a run has found with it.
 
@@ -29,7 +29,7 @@ def default_regression(task: Task) -> str | None:
     response = task.columns[task.response]
     names = [
         name
-        for name, values in task.covariates.items()
+        for name, values in task.predictors.items()
         if name != response.total
         and task.columns[name].role not in OTHER_ROLES
         and float(np.ptp(_given(task, values))) > 0
@@ -41,7 +41,7 @@ def default_regression(task: Task) -> str | None:
     prefix = "b_"
     while any(f"{prefix}{end}" in task.data for end in ["0", "scale", *names]):
         prefix += "_"
-    slope = _slope_scale(response)
+    slope = 1.0 if _is_time(task, response) else _slope_scale(response)
     lines = [f'    {prefix}0 = pm.Normal("{prefix}0", {_intercept(task, response, offsets)})']
     terms = [f"{prefix}0", *(f"pt.log({name})" for name in offsets)]
     for name in names:
@@ -53,13 +53,18 @@ def default_regression(task: Task) -> str | None:
             continue
         values = _given(task, task.covariates[name])
         terms.append(f"{prefix}{name}*({name} - {float(values.mean()):.6g})/{float(values.std()):.6g}")
-    lines += _response(response, " + ".join(terms), f"{prefix}scale")
+    lines += _response(response, " + ".join(terms), f"{prefix}scale", _is_time(task, response))
     return "with pm.Model() as model:\n" + "\n".join(lines)
 
 
 def _given(task: Task, values: Array) -> Array:
     """The rows that are not held out."""
     return values[: task.num_rows - task.held_out] if task.held_out < task.num_rows else values
+
+
+def _is_time(task: Task, response: Column) -> bool:
+    """Whether a response is positive and was cut short in some rows: a regression of its logarithm."""
+    return "upper" in task.censoring and response.kind == "continuous" and response.low > 0
 
 
 def _span(column: Column) -> float:
@@ -74,6 +79,8 @@ def _slope_scale(column: Column) -> float:
 def _intercept(task: Task, column: Column, offsets: list[str]) -> str:
     """Location and scale of the intercept's prior."""
     middle = (column.low + column.high) / 2
+    if _is_time(task, column):
+        return f"{np.log(middle):.6g}, 2.5"
     if column.kind == "continuous":
         return f"{middle:.6g}, {_span(column):.6g}"
     if column.kind == "count" and column.total is None:
@@ -82,7 +89,7 @@ def _intercept(task: Task, column: Column, offsets: list[str]) -> str:
     return "0, 2.5"
 
 
-def _response(column: Column, mean: str, scale: str) -> list[str]:
+def _response(column: Column, mean: str, scale: str, times: bool) -> list[str]:
     name = column.name
     if column.kind == "binary":
         return [f'    pm.Bernoulli("{name}", logit_p={mean}, observed={name})']
@@ -92,6 +99,11 @@ def _response(column: Column, mean: str, scale: str) -> list[str]:
         return [
             f'    {scale} = pm.Exponential("{scale}", 0.5)',
             f'    pm.NegativeBinomial("{name}", mu=pt.exp({mean}), alpha={scale}, observed={name})',
+        ]
+    if times:
+        return [
+            f'    {scale} = pm.HalfNormal("{scale}", 2)',
+            f'    pm.LogNormal("{name}", {mean}, {scale}, observed={name})',
         ]
     return [
         f'    {scale} = pm.HalfNormal("{scale}", {_span(column):.6g})',

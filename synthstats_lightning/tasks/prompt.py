@@ -109,12 +109,16 @@ def task_prompt(task: Task) -> Prompt:
     columns = dict(task.columns)
     # to which digit values were recorded says nothing of a model, and policies are trained without
     response = replace(columns.pop(task.response), rounding=None)
+    limits = {columns.pop(name).name: side for side, name in task.censoring.items()}
     shown = [float(value) for value in task.data[task.response][: task.shown_rows]]
     request = render_request(
         task.description, list(columns.values()), response, task.num_rows, shown, task.quantities
     )
     if task.tell_views and task.views:
         request += f"\nalso in scope: {', '.join(view_text(name, view) for name, view in task.views.items())}"
+    if task.tell_views and limits:
+        told = ", ".join(f"{side}={name}" for name, side in limits.items())
+        request += f"\n{task.response} was cut short in some rows: pm.Censored(..., {told})"
     return Prompt(RULES, request, data=data)
 
 

@@ -67,7 +67,8 @@ def rows_text(task: Task, most: int = MOST_ROWS) -> str:
         task: The task whose covariates and response are shown.
         most: Rows that are shown at most.
     """
-    part = {name: values[task.counting_rows] for name, values in task.data.items()}
+    known = {**task.predictors, task.response: task.data[task.response]}
+    part = {name: known[name][task.counting_rows] for name in task.data if name in known}
     count = len(part[task.response])
     picked = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
     told = "all" if len(picked) == count else f"{len(picked)} of {count}"

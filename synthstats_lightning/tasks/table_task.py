@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from synthstats_lightning.tasks.columns import Array, Column
+from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodData
 from synthstats_lightning.tasks.task import Task
 
@@ -57,6 +58,7 @@ class TableTask(Task):
             {**known, **given},
             response_kind=understood.response_kind,
             total=total if total is not None else (own[0] if own else None),
+            censoring=understood.censoring,
             ranges={understood.program_name(key): ends for key, ends in (ranges or {}).items()},
             **more,
         )
@@ -73,6 +75,8 @@ class TableTask(Task):
         columns = dict(super().columns)
         if self.domain_knowledge:
             for column in self.understood.covariates:
+                if column.role in LIMIT_ROLES:
+                    continue
                 role = "" if column.role == "covariate" else column.role.replace("_", " ")
                 levels = column.levels if column.kind in ("category", "ordinal") else ()
                 columns[column.name] = replace(columns[column.name], levels=levels, role=role)
@@ -101,7 +105,7 @@ def described(understood: UnderstoodData) -> str:
     Args:
         understood: What was understood of it.
     """
-    names = [_words(column.original) for column in understood.covariates]
+    names = [_words(column.original) for column in understood.predictors]
     response = next(column.original for column in understood.columns if column.role == "response")
     start = _words(response)[:1].upper() + _words(response)[1:]
     if not names:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from synthstats_lightning.programs.demands.censoring import LIMITS
+from synthstats_lightning.programs.demands.censoring import LIMITS, NO_LIMIT
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import DataSchema, View
 from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names
@@ -62,6 +62,10 @@ class Task:
         limits: Smallest value, `"lower"`, and largest, `"upper"`, that the response could be observed at:
             beyond them it was recorded as the limit, and `pm.Censored` may have them. Otherwise only a
             column may say where a continuous response is censored.
+        censoring: `"upper"`, `"lower"` or both, to the covariate that says how far each row's response
+            could be observed. Where the response is at its limit it was cut short, and every program is
+            scored by the probability of what lies beyond, whether it says `pm.Censored` or not. Such a
+            covariate can be nothing but a limit of the response: it says which rows were cut short.
         response_transform: `"log"` or `"standardised"`: programs see a continuous response so (standardised
             by the middle and a quarter of its range), and every score has the transform's Jacobian, so that
             evidences compare with those of other transforms. Pictures show the scale that programs see;
@@ -102,6 +106,7 @@ class Task:
         quantities: Mapping[str, str] | None = None,
         limits: Mapping[str, float] | None = None,
         response_transform: str | None = None,
+        censoring: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -116,8 +121,10 @@ class Task:
         self.domain_knowledge = domain_knowledge
         self.quantities = dict(quantities or {})
         self.limits = {side: float(value) for side, value in (limits or {}).items()}
+        self.censoring = dict(censoring or {})
         self.column_names = {key: key for key in self.data}
         self._check()
+        self.data |= {column: self.data[column].astype(np.float64) for column in self.censoring.values()}
         if not domain_knowledge:
             self._forget_domain(plain_description or PLAIN_DESCRIPTION)
         self.response_kind = response_kind or self._guess_kind()
@@ -131,6 +138,8 @@ class Task:
             self._check_total(self.total)
         if self.limits:
             self._check_limits()
+        if self.censoring:
+            self._check_censoring()
 
     def _forget_domain(self, description: str) -> None:
         """Takes the words out; `column_names` keeps what columns were called."""
@@ -141,6 +150,7 @@ class Task:
         self.data = {names[key]: values for key, values in self.data.items()}
         self.ranges = {names[key]: ends for key, ends in self.ranges.items()}
         self.total = names[self.total] if isinstance(self.total, str) else self.total
+        self.censoring = {side: names[column] for side, column in self.censoring.items()}
         self.response = names[self.response]
 
     def _guess_kind(self) -> str:
@@ -183,6 +193,9 @@ class Task:
         self.limits = {
             side: float(transform.forward(np.array([value]))[0]) for side, value in self.limits.items()
         }
+        for column in self.censoring.values():
+            limits = self.data[column]
+            self.data[column] = np.where(np.abs(limits) < NO_LIMIT, transform.forward(limits), limits)
         self.rounding = None if self.rounding is None else self.rounding / transform.scale
         unit = self.units.get(self.response, "")
         self.units[self.response] = f"{unit} {transform.words}".strip()
@@ -220,6 +233,20 @@ class Task:
                 f"limits of task {self.name!r} must hold every value of {self.response!r}, which are from"
                 f" {values.min():g} to {values.max():g}, got {self.limits}"
             )
+
+    def _check_censoring(self) -> None:
+        if self.response_kind == "binary":
+            raise ValueError(
+                f"censoring of task {self.name!r} is for times, measurements and counts, not binary"
+            )
+        values = self.data[self.response]
+        for side, column in self.censoring.items():
+            limits = self.data[column]
+            if (values > limits).any() if side == "upper" else (values < limits).any():
+                raise ValueError(
+                    f"{column!r} of task {self.name!r} must be {'at least' if side == 'upper' else 'at most'}"
+                    f" the value of {self.response!r} in every row, whose limit it is"
+                )
 
     def _check_total(self, total: str | int) -> None:
         if self.response_kind != "count":
@@ -261,6 +288,11 @@ class Task:
             raise ValueError(
                 f"total of task {self.name!r} must be a number or one of {', '.join(self.covariates)},"
                 f" got {self.total!r}"
+            )
+        if not set(self.censoring) <= set(LIMITS) or not set(self.censoring.values()) <= set(self.covariates):
+            raise ValueError(
+                f"censoring of task {self.name!r} must be lower, upper or both, to one of"
+                f" {', '.join(self.covariates)}, got {self.censoring}"
             )
         for key, (low, high) in self.ranges.items():
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -322,13 +354,25 @@ class Task:
 
     @property
     def log_jacobian(self) -> Array | None:
-        """What each row's log density lacks to be one of the measured response, if it is transformed."""
-        return None if self.transform is None else self.transform.log_jacobian(self.data[self.response])
+        """What each row's log density lacks to be one of the measured response, if it is transformed.
+
+        Rows that were cut short have probabilities, which lack nothing.
+        """
+        if self.transform is None:
+            return None
+        values = self.data[self.response]
+        cut = [values == self.data[column] for column in self.censoring.values()]
+        return np.where(np.any(cut, axis=0), 0.0, self.transform.log_jacobian(values))
 
     @property
     def covariates(self) -> dict[str, Array]:
         """The columns that programs may use as values."""
         return {key: values for key, values in self.data.items() if key != self.response}
+
+    @property
+    def predictors(self) -> dict[str, Array]:
+        """The covariates that may explain the response: not those that say where it was cut short."""
+        return {key: values for key, values in self.covariates.items() if key not in self.censoring.values()}
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -340,7 +384,8 @@ class Task:
         for key, values in seen.items():
             own_range = (0.0, 1.0) if kinds[key] == "binary" else None
             low, high = self.ranges.get(key) or own_range or (float(values.min()), float(values.max()))
-            columns[key] = Column(key, kinds[key], low, high, self.units.get(key, ""))
+            role = "limit" if key in self.censoring.values() else ""
+            columns[key] = Column(key, kinds[key], low, high, self.units.get(key, ""), role=role)
         own = columns[self.response]
         columns[self.response] = Column(
             own.name, own.kind, own.low, own.high, own.unit, self.rounding, self.total
@@ -369,6 +414,8 @@ class Task:
         views = {name: astuple(view) for name, view in self.views.items()}
         if self.transform is not None:
             names.append(astuple(self.transform))
+        if self.censoring:
+            names.append(self.censoring)
         seen = json.dumps([*names, views] if views else names)
         return hashlib.sha256(seen.encode()).hexdigest()[:32]
 

@@ -56,6 +56,19 @@ def test_records_follow_the_schedule_and_share_among_texts(buffer, monkeypatch):
     assert scoring.record(program).log_reward == pytest.approx(4.0 - math.log(3))
 
 
+@pytest.mark.parametrize(("step", "beta"), [(0, 0.5), (5, 0.75), (10, 1.0)])
+def test_a_run_that_is_cut_short_says_which_target_its_log_z_is_of(buffer, step, beta):
+    schedule = RewardSchedule(beta=Ramp(0.5, 10))
+    scoring = ProgramScoring(reward=FINAL, reward_schedule=schedule, buffer=buffer, tasks=[])
+    assert scoring.tempering.unfinished(0) == ""
+    scoring.tempering.start([get_task("dugongs")], GFlowNetModule(), resumed=False)
+    scoring.tempering.follow_schedule(step, buffer)
+    told = scoring.tempering.unfinished(0)
+    assert told == "" if beta == 1.0 else f"the score counted by {beta} of 1 " in told
+    scoring.tempering.end()
+    assert scoring.tempering.unfinished(0) == told
+
+
 @pytest.mark.parametrize(("multiplicity", "shared"), [("text", False), ("program", True)])
 def test_whether_rewards_are_shared_is_the_buffers_to_say(multiplicity, shared):
     scoring = ProgramScoring(buffer=ReplayBuffer(multiplicity=multiplicity), tasks=[])

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from synthstats_lightning.programs import ProgramFailure
-from synthstats_lightning.programs.demands.censoring import check_censoring
+from synthstats_lightning.programs import ProgramFailure, canonical_hash, parse_graph
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT, censored_graph, check_censoring
+from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.tasks import Task
 from synthstats_lightning.tasks.simulators.emotion import EmotionSimulator
-from tests.programs.models import COUNTS, Writer
+from tests.programs.models import COUNTS, SCHEMA, Writer
 from tests.programs.test_composites import respond
 
 DECLARED = {"lower": 0.0, "upper": 7.0}
@@ -85,3 +88,74 @@ def test_a_task_declares_limits():
 def test_wrong_limits_are_refused(values, limits, message):
     with pytest.raises(ValueError, match=message):
         Task("t", "", {"y": np.array(values)}, "y", limits=limits)
+
+
+def plain(distribution: str, *parameters: float) -> Writer:
+    w = Writer()
+    b = w.draw("Normal", w.const(0.0), w.const(1.0), name="slope")
+    w.respond(distribution, b, *(w.const(value) for value in parameters))
+    return w
+
+
+def test_a_law_that_says_nothing_of_limits_is_censored_at_the_task_s():
+    graph = censored_graph(plain("Normal", 2.0).graph(), {"upper": "age"})
+    w = Writer()
+    b = w.draw("Normal", w.const(0.0), w.const(1.0), name="b")
+    law = {"distribution": "Censored", "bounds": ["upper"], "components": ["Normal"]}
+    said = respond(w, law, w.column("age"), b, w.const(2.0)).graph()
+    assert canonical_hash(graph) == canonical_hash(said)
+    assert canonical_hash(censored_graph(said, {"upper": "age"})) == canonical_hash(said)
+    assert graph.dtypes[graph.response] == "float64"
+    assert censored_graph(said, {}) is said
+
+
+def test_a_bound_of_its_own_on_the_other_side_stays():
+    both = censored_graph(censored({"lower": 0.0}).graph(), {"upper": "age"})
+    said = censored({"lower": 0.0, "upper": "age"}).graph()
+    assert canonical_hash(both) == canonical_hash(said)
+
+
+def test_quantities_keep_their_place():
+    w = plain("Normal", 2.0)
+    twice = w.op("mul", 2, w.const(2.0))
+    document = w.document(deterministics=[["twice", twice]])
+    graph = parse_graph(json.dumps(document), SCHEMA)
+    moved = censored_graph(graph, {"upper": "age"})
+    node = moved.nodes[moved.deterministics["twice"]]
+    assert node.op == "mul"
+    assert moved.nodes[node.inputs[0]].attributes["name"] == "slope"
+
+
+@pytest.mark.parametrize(
+    ("writer", "message"),
+    [
+        (lambda: by_age("Normal"), "'age' says which rows were cut short"),
+        (lambda: censored({"upper": by_row}), "'age' says which rows were cut short"),
+        (lambda: censored({"upper": 7.0}), "pm.Censored of this task has upper=age"),
+        (lambda: plain("SkewNormal", 1.0, 2.0), "Censored of SkewNormal, whose distribution function"),
+    ],
+)
+def test_limits_are_read_as_limits_alone(writer, message):
+    with pytest.raises(ProgramFailure, match=f"unsupported: .*{message}"):
+        censored_graph(writer().graph(), {"upper": "age"})
+
+
+def by_age(distribution: str) -> Writer:
+    """A response that is predicted from its own limits."""
+    w = Writer()
+    w.respond(distribution, w.op("exp", w.column("age")), w.const(1.0))
+    return w
+
+
+def test_evidence_of_cut_times_is_that_of_conjugate_exponentials():
+    """Times of rate r ~ Gamma(a, b), d of them seen: b^a Γ(a + d) / (Γ(a) (b + sum of times)^(a + d))."""
+    times, seen = np.array([1.2, 0.3, 2.0, 2.0, 0.7]), np.array([1, 1, 0, 0, 1], dtype=bool)
+    w = Writer()
+    rate = w.draw("Gamma", w.const(2.0), w.const(1 / 3.0), name="rate")
+    w.respond("Exponential", w.op("reciprocal", rate))
+    graph = censored_graph(w.graph(), {"upper": "age"})
+    columns = {"age": np.where(seen, NO_LIMIT, times), "count": np.arange(5)}
+    score = score_graph(graph, columns, times)
+    a, b, d = 2.0, 3.0, seen.sum()
+    exact = a * math.log(b) + math.lgamma(a + d) - math.lgamma(a) - (a + d) * math.log(b + times.sum())
+    assert score.evidence == pytest.approx(exact, abs=max(0.02, 4 * score.evidence_se))

@@ -154,3 +154,22 @@ def test_tasks_by_name_and_checkpoints_in_a_folder(tmp_path):
     assert set(found) == {"dugongs", "other"}
     assert found["other"].programs[0].evidence == -42.0
     assert found["other"].forms[0].share == 1.0
+
+
+def test_with_few_effective_draws_shares_are_prior_times_bayes_factor():
+    """One draw of a large importance weight gives its own form none of what is unseen."""
+    rows = [("a", -4.0, 0.0, -0.1, 40), ("b", -5.0, 1.5, -14.0, 1), ("c", -3.0, -2.0, -3.0, 1)]
+    records = [
+        ProgramRecord("t", name, Score(evidence=evidence, structure=name), 0.0, q, prior, count, count)
+        for name, prior, evidence, q, count in rows
+    ]
+    found = RunPosterior.from_records("t", records)
+    assert found.estimate.effective_sample_size < 20
+    assert "in no share" in found.estimate.method
+    assert found.estimate.unseen_mass > 0.1
+    assert sum(form.share for form in found.forms) == pytest.approx(1.0)
+    assert sum(program.share for program in found.programs) == pytest.approx(1.0)
+    first = found.forms[0]
+    for form in found.forms:
+        ratio = form.prior_share / first.prior_share * math.exp(form.log_bayes_factor)
+        assert form.share / first.share == pytest.approx(ratio)

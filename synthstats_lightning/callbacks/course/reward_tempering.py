@@ -92,14 +92,32 @@ class RewardTempering:
         """After training: what is reported is of the final reward."""
         self._ended = True
 
+    def unfinished(self, task_index: int) -> str:
+        """Why what is learned of a task is not of the final reward; empty if it is, or was as training ended.
+
+        Args:
+            task_index: Position of the task.
+        """
+        if not self.temperatures:
+            return ""
+        beta = self._running(task_index).beta
+        if math.isclose(beta, self.reward.beta, rel_tol=1e-6):
+            return ""
+        return (
+            f"training ended while the score counted by {beta:.2g} of {self.reward.beta:.3g} (`beta`), and it"
+            " is of that target"
+        )
+
     def plain(self, task_index: int) -> Reward:
         """The reward of a task at its present temperature, above the baseline program.
 
         Args:
             task_index: Position of the task.
         """
-        if self._ended or not self.temperatures:
-            return self.reward
+        return self.reward if self._ended or not self.temperatures else self._running(task_index)
+
+    def _running(self, task_index: int) -> Reward:
+        """The reward of a task at the temperature that training has come to."""
         reward = self.schedule.at(self.reward, self._step)
         return replace(reward, beta=self.temperatures[task_index].beta) if self._adapts else reward
 

@@ -8,6 +8,8 @@ from synthstats_lightning.callbacks.findings.table import Outcome, PreflightTabl
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.runtime.distributed import gather_objects
 
+FEW = 16
+"""Programs without a score that are no reason to end a run whose warm-up was cut off."""
 SHOWN_LINES = 40
 """Lines of a program that are shown."""
 
@@ -29,19 +31,21 @@ class NothingScoredError(RuntimeError):
         super().__init__(f"{self.reason}\n{table}")
 
 
-def check_scored(records: Iterable[ProgramRecord]) -> None:
+def check_scored(records: Iterable[ProgramRecord], *, cut_off: bool = False) -> None:
     """Refuses to train where no program has a score; every rank must ask at once.
 
     Args:
         records: The programs of this rank, also more than once, those that the run was given among them.
+        cut_off: Whether a deadline has ended the warm-up: `FEW` programs then say nothing of the others.
 
     Raises:
         NothingScoredError: If none has one, on any rank.
     """
     own = list({(record.task, record.source): record for record in records}.values())
-    ranks = gather_objects((any(record.score.scored for record in own), own[:1000]))
-    programs = [record for _, rank in ranks for record in rank]
-    if programs and not any(scored for scored, _ in ranks):
+    ranks = gather_objects((any(record.score.scored for record in own), own[:1000], cut_off))
+    programs = [record for _, rank, _ in ranks for record in rank]
+    enough = len(programs) > (FEW if any(late for _, _, late in ranks) else 0)
+    if enough and not any(scored for scored, _, _ in ranks):
         table = PreflightTable()
         add_programs(table, programs)
         raise NothingScoredError(table, len(programs))

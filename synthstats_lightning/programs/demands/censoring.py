@@ -1,4 +1,4 @@
-"""Where a continuous response may be censored: at limits that its task declares, or that a column gives.
+"""Where a response may be censored: at limits that its task declares, or that a column gives.
 
 At a limit a censored response has a probability, elsewhere a density. Whoever chooses the limit chooses
 which rows are scored by which, and a probability of 0.2 for a value with a density of 0.02 is no better
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from synthstats_lightning.programs.composites import distribution_of
+from synthstats_lightning.programs.composites import UnsupportedLaw, distribution_of, entry_of
 from synthstats_lightning.programs.constants import constant_array
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.programs.graph import ModelGraph, Node
+from synthstats_lightning.programs.laws import Law, read_law
 
 LIMITS = ("lower", "upper")
 """What a response may be censored at, as a task names it."""
@@ -65,4 +66,107 @@ def _refuse(side: str, what: str, declared: float | None) -> None:
         FailureCategory.UNSUPPORTED,
         f"a continuous response censored at {what}, where the task {known}: give {side}= a column of limits,"
         f" or declare the limit with the task (limits: {{{side}: ...}})",
+    )
+
+
+def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
+    """A model of a response that was cut short in some rows: its distribution, censored at these limits.
+
+    A program may say so itself, by `pm.Censored` with the columns as bounds; one that does not is the same
+    model. The columns say which rows were cut short, and when: a program that read them elsewhere would
+    predict the response from itself.
+
+    Args:
+        graph: A validated graph.
+        columns: `"lower"` and `"upper"` to the column of limits; neither where no row was cut short.
+
+    Returns:
+        The graph, with both bounds at the columns.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` where a column is read elsewhere, another limit stands in its place, or
+            the distribution has no probability beyond a limit that is known.
+    """
+    if not columns:
+        return graph
+    law = read_law(graph.nodes[graph.response].attributes)
+    own = law.bounds if law.name == "Censored" else ()
+    plain = law.components[0] if own else law
+    bounds = tuple(side for side in LIMITS if side in own or side in columns)
+    wanted = Law("Censored", (plain,), bounds)
+    try:
+        entry = entry_of(wanted)
+    except UnsupportedLaw as unsupported:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED, f"the task's response was cut short in some rows: {unsupported}"
+        ) from None
+    if len(graph.shapes[graph.response]) != 1 or entry.event_rank:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            "a response that was cut short in some rows must have one value a row",
+        )
+    inputs = graph.nodes[graph.response].inputs
+    limits = dict(zip(own, inputs, strict=False))
+    _check_only_limits(graph, columns, limits)
+    return _with_law(graph, wanted, columns, limits, inputs[len(own) :])
+
+
+def _check_only_limits(graph: ModelGraph, columns: Mapping[str, str], limits: Mapping[str, int]) -> None:
+    """Refuses columns of limits that are read elsewhere, and limits that are not these columns."""
+    readers: dict[int, str] = {}  # nodes that hold such a column, in another shape or type at most
+    for index, node in enumerate(graph.nodes):
+        if node.op == "covariate" and node.attributes["name"] in columns.values():
+            readers[index] = node.attributes["name"]
+            continue
+        read = [place for place, source in enumerate(node.inputs) if source in readers]
+        if read and node.op in _SAME:
+            readers[index] = readers[node.inputs[0]]
+        elif read and (index != graph.response or any(node.inputs[i] not in limits.values() for i in read)):
+            name = readers[node.inputs[read[0]]]
+            raise ProgramFailure(
+                FailureCategory.UNSUPPORTED,
+                f"{name!r} says which rows were cut short, which is part of the response: it can only be a"
+                " limit of pm.Censored",
+            )
+    for side, index in limits.items():
+        if side in columns and readers.get(index) != columns[side]:
+            raise ProgramFailure(
+                FailureCategory.UNSUPPORTED,
+                f"pm.Censored of this task has {side}={columns[side]}, the column of limits",
+            )
+
+
+def _with_law(
+    graph: ModelGraph,
+    law: Law,
+    columns: Mapping[str, str],
+    limits: Mapping[str, int],
+    parameters: tuple[int, ...],
+) -> ModelGraph:
+    """The graph with another law of its response, before which the columns that it lacks are put."""
+    response, rows = graph.response, graph.shapes[graph.response]
+    added = [columns[side] for side in law.bounds if side not in limits]
+    node = graph.nodes[response]
+    places = {
+        **limits,
+        **{side: response + added.index(columns[side]) for side in law.bounds if side not in limits},
+    }
+    names = {key: value for key, value in node.attributes.items() if key not in ("components", "bounds")}
+    censored = Node(
+        node.op, (*(places[side] for side in law.bounds), *parameters), {**names, **law.attributes()}
+    )
+    covariates = tuple(Node("covariate", (), {"name": name}) for name in added)
+
+    def moved(index: int) -> int:
+        return index + len(added) if index >= response else index
+
+    later = tuple(
+        Node(each.op, tuple(map(moved, each.inputs)), each.attributes) for each in graph.nodes[response + 1 :]
+    )
+    return ModelGraph(
+        nodes=(*graph.nodes[:response], *covariates, censored, *later),
+        response=response + len(added),
+        deterministics={name: moved(index) for name, index in graph.deterministics.items()},
+        shapes=(*graph.shapes[:response], *[rows] * len(added), *graph.shapes[response:]),
+        dtypes=(*graph.dtypes[:response], *["float64"] * len(added), *graph.dtypes[response:]),
     )

@@ -110,6 +110,8 @@ def _columns(task: Task, inclusion: Mapping[str, float]) -> tuple[ColumnRow, ...
             role = f"total of {task.response}"
         share = None if role == "response" else inclusion.get(column.name, 0.0 if inclusion else None)
         ends = level_name(task, column.name, column.low), level_name(task, column.name, column.high)
+        if column.name in task.censoring.values():
+            role, share, ends = f"limit of {task.response}", None, ("", "")
         kind = f"{len(column.levels)} levels" if column.levels else column.kind
         rows.append(ColumnRow(column.name, kind, *ends, column.unit, role, share))
     return tuple(rows)

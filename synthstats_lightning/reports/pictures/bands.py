@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.reports.pictures.predictive_draws import ResponseDraws
 from synthstats_lightning.tasks import Task
 from synthstats_lightning.tasks.columns import Array
@@ -144,11 +145,13 @@ def panel_design(task: Task, used: Sequence[str]) -> Design:
         task: The data that are drawn.
         used: Covariates, most important first; those beyond `MAX_PANELS` and constant ones are left out.
     """
-    covariates = {name: _given(task, values) for name, values in task.covariates.items()}
+    covariates = {name: _given(task, values) for name, values in task.predictors.items()}
     total = task.total if isinstance(task.total, str) else None
-    axes = [name for name in used if name != total and np.ptp(covariates[name].astype(float)) > 0][
-        :MAX_PANELS
-    ]
+    axes = [
+        name
+        for name in used
+        if name in task.predictors and name != total and np.ptp(covariates[name].astype(float)) > 0
+    ][:MAX_PANELS]
     group = _group(task, axes) if len(axes) > 1 else ""
     held = _medians(covariates, "", None)
     slices: list[Slice] = []
@@ -169,6 +172,9 @@ def panel_design(task: Task, used: Sequence[str]) -> Design:
         for name, values in parts.items()
         if values
     }
+    if columns:  # what is drawn is not cut short
+        ends = {"upper": NO_LIMIT, "lower": -NO_LIMIT}
+        columns |= {name: np.full(start, ends[side]) for side, name in task.censoring.items()}
     return Design(group, held, tuple(slices), columns)
 
 

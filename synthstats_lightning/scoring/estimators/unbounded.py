@@ -56,7 +56,9 @@ RANK = 1e-6
 FITTED = 1e-6
 """Rows are fitted together if what linear steps leave of their residuals is below this much of the spread."""
 MOST_THROUGH = 200
-"""Of many rows, those through which a spike's location is laid: the ones of the most frequent values."""
+"""Of many rows, those through which a spike's location is laid."""
+ALIKE = 7
+"""Digits to which rows agree that every location fits together."""
 MOST_PAIRS = 2000
 """Pairs of rows through which a spike's location is laid."""
 NEWTON = 6
@@ -281,7 +283,7 @@ def _fitted_together(
     """The rows that exceed most in number the one or two through which the location is laid."""
     index = torch.nonzero(known)[:, 0]
     if len(residual) > MANY_ROWS:
-        index = _most_frequent(search.response, index)
+        index = _worth_fitting(slope, residual, search, index)
     best, most = torch.zeros_like(known), 0
     pairs = list(combinations(range(len(index)), 2))
     stride = -(-len(pairs) // MOST_PAIRS) if pairs else 1
@@ -300,8 +302,29 @@ def _fitted_together(
     return best
 
 
-def _most_frequent(response: Float[Tensor, " rows"], index: Int[Tensor, " some"]) -> Int[Tensor, " fewer"]:
-    """Of some rows the `MOST_THROUGH` whose values most rows share."""
-    _, inverse, counts = np.unique(response.numpy(), return_inverse=True, return_counts=True)
-    shared = torch.from_numpy(counts[inverse])[index]
-    return index[shared.argsort(descending=True, stable=True)[:MOST_THROUGH]]
+def _worth_fitting(
+    slope: Float[Tensor, "rows dim"],
+    residual: Float[Tensor, " rows"],
+    search: _Search,
+    index: Int[Tensor, " some"],
+) -> Int[Tensor, " fewer"]:
+    """Of some rows `MOST_THROUGH` through which a location is worth laying, one for all that go with it.
+
+    Rows whose locations move alike and lack as much are on every spike together: one of them stands for all,
+    the more there are the sooner. Of as many others the values that most rows share come first, since a
+    location that is free to be constant fits all of these.
+    """
+    size = slope[index].norm(dim=1)
+    moving = size > 0
+    # up to a factor: what a step does to both is the same
+    unit = torch.where(moving, size, 1.0)[:, None]
+    key = torch.cat([slope[index] / unit, residual[index][:, None] / (unit * search.spread)], 1)
+    first = key.gather(1, (key.abs() > 10.0**-ALIKE).int().argmax(1)[:, None])
+    rounded = (key * torch.where(first < 0, -1.0, 1.0)).numpy().round(ALIKE) + 0.0
+    _, start, together = np.unique(rounded, axis=0, return_index=True, return_counts=True)
+    _, value, shared = np.unique(search.response.numpy(), return_inverse=True, return_counts=True)
+    frequency = shared[value][index.numpy()[start]]
+    by_rows = np.lexsort((-frequency, -together))[: MOST_THROUGH // 2]
+    by_value = np.lexsort((-together, -frequency))
+    rest = by_value[~np.isin(by_value, by_rows)][: MOST_THROUGH - len(by_rows)]
+    return index[torch.from_numpy(start[np.concatenate([by_rows, rest])])]

@@ -31,6 +31,7 @@ class TaskMessage:
         limits: Where a continuous response may be censored: `"lower"`, `"upper"`.
         log_jacobian: What each row's log density lacks to be one of the measured response, in nats, where
             `response` is a transform of it.
+        censoring: `"upper"` and `"lower"` to the column that says where each row was cut short.
     """
 
     schema: DataSchema
@@ -43,6 +44,7 @@ class TaskMessage:
     quantities: tuple[str, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     log_jacobian: Array | None = None
+    censoring: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What `runtime.frames.pack` takes."""
@@ -52,6 +54,7 @@ class TaskMessage:
             "schema": schema,
             "covariates": dict(self.covariates),
             "limits": dict(self.limits),
+            "censoring": dict(self.censoring),
         }
 
     @classmethod

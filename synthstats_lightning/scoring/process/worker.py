@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from synthstats_lightning.programs import CanonicalModel, canonical_model, parse_graph
-from synthstats_lightning.programs.demands.censoring import check_censoring
+from synthstats_lightning.programs.demands.censoring import censored_graph, check_censoring
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.fingerprint import data_fingerprint
 from synthstats_lightning.programs.graph import ModelGraph
@@ -58,13 +58,13 @@ class ReceivedGraph:
         task: What it is a model of.
 
     Raises:
-        ProgramFailure: If it is no valid graph, leaves out a quantity that the task asks for, or censors the
-            response at limits of its own.
+        ProgramFailure: If it is no valid graph, leaves out a quantity that the task asks for, censors the
+            response at limits of its own, or reads the task's as anything but limits.
     """
 
     def __init__(self, text: str, task: TaskMessage) -> None:
         self.source = (text, task.fingerprint)
-        self.graph = parse_graph(text, task.schema)
+        self.graph = censored_graph(parse_graph(text, task.schema), task.censoring)
         check_declared(self.graph, task.quantities)
         check_censoring(self.graph, task.limits)
         self.literal_copies = literal_copies(graph_literals(self.graph), task.response)

@@ -61,6 +61,8 @@ def counting_table(task: Task) -> Table:
     covariates: dict[str, Column] = {}
     groups: dict[str, Column] = {}
     for name, values in part.items():
+        if name not in task.predictors:
+            continue
         column = task.columns[name]
         if column.role == "exposure" and task.response_kind == "count" and (values > 0).all():
             exposure = values

@@ -12,6 +12,7 @@ from synthstats_lightning.tasks.intake.column_reading import read_column
 from synthstats_lightning.tasks.intake.drafts import Draft
 from synthstats_lightning.tasks.intake.encodings import NumberEncoding, Numbers
 from synthstats_lightning.tasks.intake.names import python_names, split_unit
+from synthstats_lightning.tasks.intake.roles import EVENT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, as_stored
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -37,8 +38,16 @@ def named_columns(drafts: Sequence[Draft], units: Mapping[str, str]) -> list[Und
             reading is not as_read and np.array_equal(reading.values, as_read.values, equal_nan=True)
         )
         name = stem
-        if coded and draft.role not in ("left_out", "response") and not stem.lower().endswith("_code"):
+        if (
+            coded
+            and draft.role not in ("left_out", "response", *EVENT_ROLES)
+            and not stem.lower().endswith("_code")
+        ):
             name = python_names([f"{stem}_code"], taken)[0]
+            taken.add(name)
+        if draft.role in EVENT_ROLES:  # programs see limits in its place
+            response = next(stem for each, stem in zip(drafts, stems, strict=True) if each.role == "response")
+            name = python_names([f"{response}_limit"], taken)[0]
             taken.add(name)
         encoding = reading.encoding
         whole = encoding.whole if isinstance(encoding, NumberEncoding) else reading.kind != "date"

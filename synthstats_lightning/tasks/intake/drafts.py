@@ -9,9 +9,10 @@ import numpy as np
 
 from synthstats_lightning.tasks.intake.column_reading import Reading, read_column
 from synthstats_lightning.tasks.intake.encodings import NumberEncoding
+from synthstats_lightning.tasks.intake.events import event_role
 from synthstats_lightning.tasks.intake.raw_table import RawTable
 from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
-from synthstats_lightning.tasks.intake.roles import guess_role, may_tell_censoring, reason_to_leave_out
+from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES, guess_role, reason_to_leave_out
 from synthstats_lightning.tasks.intake.screening import association
 
 
@@ -78,18 +79,19 @@ def _check_no_bad_number(name: str, raw: RawTable) -> None:
             )
 
 
-def response_kind(own: Draft, drafts: Sequence[Draft]) -> tuple[str, str]:
+def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str]) -> tuple[str, str]:
     """Kind of the response as its values look, and a question where they leave it open.
 
     Args:
         own: The column of the response.
         drafts: All columns of the table.
+        roles: What the user says, by the table's own names.
     """
     values = own.reading.values[~np.isnan(own.reading.values)]
     encoding = own.reading.encoding
     whole = encoding.whole if isinstance(encoding, NumberEncoding) else True
     survival = any(
-        may_tell_censoring(draft.original, draft.reading, own.original)
+        roles.get(draft.original, _event_role(draft, own)) in EVENT_ROLES
         for draft in drafts
         if draft is not own
     )
@@ -106,7 +108,7 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         roles: What the user says, by the table's own names.
 
     Raises:
-        ValueError: If the user gives a role to a column that holds nothing.
+        ValueError: If the user gives a role to a column that holds nothing, or that of the event to several.
     """
     for draft in drafts:
         if draft is own:
@@ -123,9 +125,16 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         if reason is not None and not (draft.wanted and usable):
             draft.role, draft.reason = "left_out", reason
         else:
-            draft.role = guess_role(draft.original, draft.reading, own.original, kind, own.reading.values)
-    for draft in [draft for draft in drafts if draft.role == "total" and draft.original not in roles][1:]:
-        draft.role = "covariate"
+            guess = guess_role(draft.original, draft.reading, own.original, kind, own.reading.values)
+            draft.role = (_event_role(draft, own) if kind in ("continuous", "count") else None) or guess
+    for single in (("total",), EVENT_ROLES):
+        said = any(roles.get(draft.original) in single for draft in drafts)
+        guessed = [draft for draft in drafts if draft.role in single and draft.original not in roles]
+        for draft in guessed if said else guessed[1:]:
+            draft.role = "covariate"
+    if sum(draft.role in EVENT_ROLES for draft in drafts) > 1:
+        names = [draft.original for draft in drafts if draft.role in EVENT_ROLES]
+        raise ValueError(f"roles may make one column that of the event, got {', '.join(names)}")
 
 
 def screen_columns(drafts: Sequence[Draft], own: Draft, number: int) -> list[str]:
@@ -144,7 +153,7 @@ def screen_columns(drafts: Sequence[Draft], own: Draft, number: int) -> list[str
     """
     if number < 1:
         raise ValueError(f"screen must be at least 1, got {number}")
-    more = sum(draft.role not in ("left_out", "response") for draft in drafts) - number
+    more = sum(draft.role not in ("left_out", "response", *LIMIT_ROLES) for draft in drafts) - number
     if more <= 0:
         return []
     open_to_it = [draft for draft in drafts if draft.role in ("covariate", "group") and not draft.wanted]
@@ -170,6 +179,10 @@ def few(names: Sequence[str]) -> str:
         names: All of the names.
     """
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def _event_role(draft: Draft, own: Draft) -> str | None:
+    return event_role(draft.original, draft.reading, own.original, own.reading.values)
 
 
 def _distinct(reading: Reading) -> list[float]:

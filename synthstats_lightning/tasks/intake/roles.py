@@ -17,9 +17,15 @@ ROLES = (
     "standard_error",
     "lower_limit",
     "upper_limit",
+    "event",
+    "censored",
     "left_out",
 )
 """What a column may be for, besides the response."""
+EVENT_ROLES = ("event", "censored")
+"""Roles of columns that are 1 where an event was seen, or where a time was cut short before it."""
+LIMIT_ROLES = ("lower_limit", "upper_limit", *EVENT_ROLES)
+"""Roles of columns that say where a response was cut short, so that they predict nothing."""
 
 _IDENTIFIER = re.compile(
     r"(.*_)?(id|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
@@ -41,11 +47,6 @@ _TOTAL = re.compile(
     r"(num_|number_of_|n_)?(trials|attempts|total|totals|n|tests|tested|shots|operations|denominator|size)"
 )
 _STANDARD_ERROR = re.compile(r"(.*_)?(se|sem|s_e|std_?err(or)?|standard_?errors?|stderr)(_.*)?")
-_EVENT = re.compile(r"(event|events|died|dead|death|deaths|failed|failure|relapse|uncensored|event_observed)")
-_CENSOR = re.compile(r"(cens\w*|status|delta|observed|is_cens\w*|right_cens\w*)")
-_TIME = re.compile(
-    r"(.*_)?(time|times|survival|duration|days|weeks|months|years|hours|lifetime|tte|los|age_at_.*)(_.*)?"
-)
 
 
 def snake(name: str) -> str:
@@ -132,22 +133,6 @@ def guess_role(name: str, reading: Reading, response: str, kind: str, values: Nu
     if kind == "continuous" and positive and not whole and (own or _STANDARD_ERROR.fullmatch(plain)):
         return "standard_error"
     return "covariate"
-
-
-def may_tell_censoring(name: str, reading: Reading, response: str) -> bool:
-    """Whether a column may say of which rows a time was cut short.
-
-    Args:
-        name: Name of the column.
-        reading: What it holds.
-        response: Name of the response.
-    """
-    values = reading.values[~np.isnan(reading.values)]
-    if not set(np.unique(values).tolist()) <= {0.0, 1.0}:
-        return False
-    plain = snake(name)
-    looks = bool(_EVENT.fullmatch(plain) or _CENSOR.fullmatch(plain))
-    return looks and (bool(_TIME.fullmatch(snake(response))) or plain.startswith("cens"))
 
 
 def _shown(reading: Reading, values: Numbers) -> str:

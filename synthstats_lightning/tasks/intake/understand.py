@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.tasks.intake.assembly import kept_rows, named_columns, stored_columns
 from synthstats_lightning.tasks.intake.column_reading import KINDS, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
@@ -16,10 +18,12 @@ from synthstats_lightning.tasks.intake.drafts import (
     response_kind,
     screen_columns,
 )
+from synthstats_lightning.tasks.intake.encodings import Numbers
+from synthstats_lightning.tasks.intake.events import event_limits, how_read
 from synthstats_lightning.tasks.intake.given_names import GivenNames
-from synthstats_lightning.tasks.intake.roles import ROLES, may_tell_censoring
+from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, ROLES
 from synthstats_lightning.tasks.intake.table_reading import read_table
-from synthstats_lightning.tasks.intake.understood import UnderstoodData
+from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, UnderstoodData
 from synthstats_lightning.tasks.intake.views import offered_views
 
 GAPS = ("drop", "refuse", "indicator")
@@ -101,7 +105,7 @@ def understand(
     ]
     own = next(draft for draft in drafts if draft.original == response)
     check_response(own, raw, response in said_kinds)
-    found, question = response_kind(own, drafts)
+    found, question = response_kind(own, drafts, said_roles)
     assign_roles(drafts, own, kind or found, said_roles)
     notes, warnings = list(raw.notes), [question] if question and kind is None else []
     skipped = [name for name in raw.columns if name not in chosen and name != response]
@@ -109,10 +113,14 @@ def understand(
         notes.append(f"{len(skipped)} columns that `columns` does not name are left out: {few(skipped)}")
     if screen is not None:
         notes += screen_columns(drafts, own, screen)
-    warnings += _warnings(drafts, own)
+    warnings += _warnings(drafts)
     # roles are final: names, rows and values follow
     described = named_columns(drafts, known.keys(units, "units"))
     values = {column.name: draft.reading.values for column, draft in zip(described, drafts, strict=True)}
+    for place, (column, draft) in enumerate(zip(described, drafts, strict=True)):
+        if draft.role in EVENT_ROLES:
+            described[place], values[column.name], told = _limits(column, draft, own)
+            warnings += [] if draft.original in said_roles else [told]
     for column, codes in date_parts_of(described, said_parts, raw, missing):
         described.append(column)
         values[column.name] = codes
@@ -135,16 +143,20 @@ def understand(
     )
 
 
-def _warnings(drafts: Sequence[Draft], own: Draft) -> list[str]:
+def _warnings(drafts: Sequence[Draft]) -> list[str]:
     """What the user should look at in the columns that are used."""
-    found = []
-    for draft in drafts:
-        if draft.role == "left_out":
-            continue
-        found += [f"{draft.original}: {text}" for text in draft.reading.warnings]
-        if draft.role == "covariate" and may_tell_censoring(draft.original, draft.reading, own.original):
-            found.append(
-                f"{draft.original} may say which values of {own.original} are censored: programs see it as a"
-                " covariate; a column of limits (role upper_limit) lets them say pm.Censored"
-            )
-    return found
+    used = [draft for draft in drafts if draft.role != "left_out"]
+    return [f"{draft.original}: {text}" for draft in used for text in draft.reading.warnings]
+
+
+def _limits(column: UnderstoodColumn, draft: Draft, own: Draft) -> tuple[UnderstoodColumn, Numbers, str]:
+    """A column of events as one of limits, and how it was read."""
+    limits = event_limits(draft.original, draft.reading, draft.role, own.reading.values)
+    told = how_read(draft.original, draft.reading, draft.role, own.original, limits)
+    cut = int((limits < NO_LIMIT).sum())
+    note = f"{own.original} cut short in {cut} of {len(limits)} rows, seen in the others"
+    return (
+        replace(column, kind="continuous", levels=(), whole=False, notes=(*column.notes, note)),
+        limits,
+        told,
+    )

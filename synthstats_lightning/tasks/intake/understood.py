@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.programs.graph import View
 from synthstats_lightning.tasks.columns import Array
 from synthstats_lightning.tasks.intake.encodings import Encoding, numbers_of
 from synthstats_lightning.tasks.intake.missing import MISSING_NUMBERS, without_gaps
 from synthstats_lightning.tasks.intake.raw_table import Cell
+from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 
 
@@ -117,9 +119,20 @@ class UnderstoodData:
         return next((column.name for column in used if column.original == name), name)
 
     @property
+    def censoring(self) -> dict[str, str]:
+        """`"lower"` and `"upper"` to the column that says of each row where the response was cut short."""
+        sides = {role: "lower" if role == "lower_limit" else "upper" for role in LIMIT_ROLES}
+        return {sides[column.role]: column.name for column in self.columns if column.role in sides}
+
+    @property
     def covariates(self) -> tuple[UnderstoodColumn, ...]:
-        """The columns that programs may use as values."""
+        """The columns that programs may use, those of limits among them."""
         return tuple(column for column in self.columns if column.used and column.role != "response")
+
+    @property
+    def predictors(self) -> tuple[UnderstoodColumn, ...]:
+        """The columns that may explain the response: not those that say where it was cut short."""
+        return tuple(column for column in self.covariates if column.role not in LIMIT_ROLES)
 
     def encode(self, table: Any) -> dict[str, Array]:
         """Covariates of new rows, put through the same encoding; no response column is needed.
@@ -140,6 +153,10 @@ class UnderstoodData:
         raw = read_table(table)
         encoded: dict[str, Array] = {}
         for column in self.covariates:
+            if column.role in LIMIT_ROLES:  # of new rows all is predicted, whatever could be observed of them
+                end = -NO_LIMIT if column.role == "lower_limit" else NO_LIMIT
+                encoded[column.name] = np.full(raw.num_rows, end)
+                continue
             key = next((name for name in (column.original, column.name) if name in raw.columns), None)
             if key is None:
                 raise ValueError(

@@ -53,3 +53,10 @@ def test_columns_of_the_table_are_aligned():
     table.add("training step", "no\nloss", "warning")
     assert str(table).splitlines() == ["data           ok       27 rows", "training step  warning  no loss"]
     assert not table.failed
+
+
+def test_a_warm_up_that_a_deadline_cut_off_ends_no_run_after_a_few_programs():
+    few = [record(str(number), FailureCategory.RAISED) for number in range(16)]
+    check_scored(few, cut_off=True)
+    with pytest.raises(NothingScoredError, match="none of the 17 distinct"):
+        check_scored([*few, record("one more", FailureCategory.RAISED)], cut_off=True)

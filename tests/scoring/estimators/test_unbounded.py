@@ -131,3 +131,39 @@ def test_data_that_a_regression_fits_exactly_have_infinite_evidence(y):
 def test_data_that_it_does_not_fit_exactly_have_not():
     assert score_graph(line(), {"x": X}, UNTIED).scored
     assert score_graph(line(), {"x": X}, 0.5 + 0.25 * X + 0.01 * UNTIED).scored
+
+
+class Slopes(Mixture):
+    """Two components `N(b_k x, scale_k)` of equal shares: no location is the same in rows of another x."""
+
+    def __init__(self, x, y):
+        HandTarget.__init__(self, *prior_lists(), self.rows, len(y))
+        self.common, self.slopes, self.sign = False, False, 1.0
+        self.x, self.y = tensor(x), tensor(y)
+
+    def parts(self, t):
+        means, scales = t[:, :2, None] * self.x, t[:, -2:].exp()
+        return means, scales[:, :, None].expand(-1, -1, len(self.y))
+
+    def sample_response(self, theta, generator, given_response=True):
+        means, scales = self.parts(theta)
+        label = torch.randint(2, (len(theta), 1, len(self.y)), generator=generator)
+        noise = torch.randn(len(theta), len(self.y), generator=generator, dtype=F)
+        return means.gather(1, label)[:, 0] + scales.gather(1, label)[:, 0] * noise
+
+
+def prior_lists():
+    priors = [normal_prior(0, 3)] * 2 + [half_normal_prior(1.0)] * 2
+    return [p[0] for p in priors], [p[1] for p in priors]
+
+
+def test_of_many_rows_those_that_go_together_are_looked_at_whatever_their_values():
+    """A few equal rows among thousands whose values are more frequent, but of another x each."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1.0, 5.0, 2_200)
+    y = rng.integers(-3, 4, len(x)).astype(float)  # 7 values, of some 300 rows each
+    check(Slopes(x, y))
+    alike = [5, 700, 1400]
+    x[alike], y[alike] = 2.5, 3.37
+    with pytest.raises(ProgramFailure, match="3 rows"):
+        check(Slopes(x, y))

@@ -1,0 +1,34 @@
+"""Messages about a model in the words of its program."""
+
+from __future__ import annotations
+
+import re
+
+from synthstats_lightning.programs import parse_graph
+from synthstats_lightning.programs.canonical import latent_names
+from synthstats_lightning.programs.demands.censoring import censored_graph
+from synthstats_lightning.programs.failure import ProgramFailure
+from synthstats_lightning.scoring.process.messages import TaskMessage
+
+_CANONICAL = re.compile(r"(?<![\w.])v\d+(?!\w)")
+
+
+def in_own_names(text: str, document: str, message: TaskMessage) -> str:
+    """A message with a program's own names in the place of those of its canonical form.
+
+    Scores are those of canonical forms, in which parameters are `v0`, `v1` and so on, and are shared by all
+    programs of one form. A task with columns of such names keeps them.
+
+    Args:
+        text: What became of the model.
+        document: The program's model graph as the sandbox wrote it.
+        message: The task that it models.
+    """
+    if not _CANONICAL.search(text):
+        return text
+    try:
+        names = latent_names(censored_graph(parse_graph(document, message.schema), message.censoring))
+    except ProgramFailure:
+        return text
+    known = {name: own for name, own in names.items() if name not in message.schema.columns}
+    return _CANONICAL.sub(lambda match: known.get(match[0], match[0]), text)

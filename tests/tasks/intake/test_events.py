@@ -1,0 +1,141 @@
+"""Columns that say which times ended with the event: recognised, said, and turned into limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
+from synthstats_lightning.tasks import TableTask, Task, task_prompt, understand
+from synthstats_lightning.tasks.default_regression import default_regression
+from synthstats_lightning.tasks.digest import task_digest
+from synthstats_lightning.tasks.proposal import rows_text
+
+TIMES = [5.5, 30.0, 8.1, 41.0, 2.2, 60.0, 11.0, 25.5, 60.0, 3.9, 17.2, 60.0]
+SEEN = [1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 0]
+LIMITS = [NO_LIMIT if seen else time for seen, time in zip(SEEN, TIMES, strict=True)]
+AGE = [50, 61, 47, 39, 70, 44, 52, 58, 41, 66, 49, 37]
+
+
+def table(**columns):
+    return {"time": TIMES, "age": AGE, **columns}
+
+
+def role(found, name):
+    return next(column.role for column in found.columns if column.original == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "expected"),
+    [
+        ("event", SEEN, "event"),
+        ("died", [bool(seen) for seen in SEEN], "event"),
+        ("death", ["yes" if seen else "no" for seen in SEEN], "event"),
+        ("status", ["dead" if seen else "alive" for seen in SEEN], "event"),
+        ("status", [seen + 1 for seen in SEEN], "event"),
+        ("status", SEEN, "event"),
+        ("censored", [1 - seen for seen in SEEN], "censored"),
+        ("right_censored", [not seen for seen in SEEN], "censored"),
+        # a name that leaves it open, and times that do not: the longer ones were cut short
+        ("censors", SEEN, "event"),
+        ("cens_ind", [1 - seen for seen in SEEN], "censored"),
+    ],
+)
+def test_both_ways_of_coding_are_recognised_by_name_words_or_times(name, cells, expected):
+    found = understand(table(**{name: cells}), "time")
+    assert role(found, name) == expected
+    assert found.censoring == {"upper": "time_limit"}
+    np.testing.assert_array_equal(found.data["time_limit"], LIMITS)
+    assert name not in found.data
+    assert not any(view.startswith("time_limit") for view in found.views)
+    (told,) = [text for text in found.warnings if text.startswith(name)]
+    assert "cut short in the other 5 of 12 rows" in told
+
+
+@pytest.mark.parametrize(
+    ("response", "columns"),
+    [
+        ("height", {"height": TIMES, "status": SEEN}),  # no time
+        ("time", {"time": TIMES, "status": [0, 1, 2] * 4}),
+        ("time", {"time": TIMES, "smoker": SEEN}),
+        ("time", {"time": [-time for time in TIMES], "event": SEEN}),
+    ],
+)
+def test_other_columns_stay_covariates(response, columns):
+    found = understand(columns, response)
+    assert found.censoring == {}
+    assert role(found, next(name for name in columns if name != response)) == "covariate"
+
+
+def test_what_the_user_says_holds():
+    turned = understand(table(event=SEEN), "time", roles={"event": "censored"})
+    np.testing.assert_array_equal(turned.data["time_limit"] == NO_LIMIT, np.array(SEEN) == 0)
+    assert not [text for text in turned.warnings if text.startswith("event")]
+    assert understand(table(event=SEEN), "time", roles={"event": "covariate"}).censoring == {}
+    forced = understand(table(flag=SEEN), "time", roles={"flag": "event"})
+    np.testing.assert_array_equal(forced.data["time_limit"], LIMITS)
+    with pytest.raises(ValueError, match="'age' of role 'event' must hold two values"):
+        understand(table(), "time", roles={"age": "event"})
+    with pytest.raises(ValueError, match="one column that of the event, got event, flag"):
+        understand(table(event=SEEN, flag=SEEN), "time", roles={"event": "event", "flag": "censored"})
+    # of two that look like it the first
+    both = understand(table(event=SEEN, died=SEEN), "time")
+    assert (role(both, "event"), role(both, "died")) == ("event", "covariate")
+
+
+def test_a_time_in_whole_numbers_is_a_measurement_where_there_is_an_event():
+    days = [round(time) for time in TIMES]
+    assert understand({"days": days, "event": SEEN}, "days").response_kind == "continuous"
+    assert understand({"days": days, "age": AGE}, "days").response_kind == "count"
+
+
+def test_nothing_but_limits_is_made_of_it():
+    task = TableTask(understand(table(event=SEEN), "time"), name="trial")
+    assert task.censoring == {"upper": "time_limit"}
+    assert list(task.predictors) == ["age"]
+    assert "limit" not in task_prompt(task).request
+    assert task.description == "Time by age."
+    assert "limit" not in default_regression(task)
+    assert [scan.name for scan in task_digest(task).scan] == ["age"]
+    assert "limit" not in rows_text(task)
+    told = TableTask(understand(table(event=SEEN), "time"), name="trial", tell_views=True)
+    assert "pm.Censored(..., upper=time_limit)" in task_prompt(told).request
+    # new rows have neither event nor limit
+    np.testing.assert_array_equal(task.encode({"age": [40, 50]})["time_limit"], [NO_LIMIT, NO_LIMIT])
+    plain = TableTask(understand(table(event=SEEN), "time", roles={"event": "left_out"}), name="trial")
+    assert plain.fingerprint != task.fingerprint
+
+
+def test_columns_of_limits_have_the_same_part():
+    limits = [60.0 if time < 60 else time for time in TIMES]
+    task = TableTask(understand(table(end=limits), "time", roles={"end": "upper_limit"}), name="trial")
+    assert task.censoring == {"upper": "end"}
+    assert list(task.predictors) == ["age"]
+    lower = TableTask(understand(table(end=[1] * 11 + [2]), "time", roles={"end": "lower_limit"}), name="t")
+    assert lower.encode({"age": [40]})["end"] == [-NO_LIMIT]
+    with pytest.raises(ValueError, match="'end' of task 't' must be at least the value of 'time'"):
+        TableTask(understand(table(end=AGE), "time", roles={"end": "upper_limit"}), name="t")
+
+
+def test_a_transformed_response_takes_its_limits_along():
+    found = understand(table(event=SEEN), "time")
+    task = TableTask(found, name="trial", response_transform="log")
+    cut = np.array(SEEN) == 0
+    np.testing.assert_allclose(task.data["time_limit"][cut], np.log(TIMES)[cut])
+    assert (task.data["time_limit"][~cut] == NO_LIMIT).all()
+    # a probability has no scale
+    np.testing.assert_allclose(task.log_jacobian, np.where(cut, 0.0, -np.log(TIMES)))
+
+
+@pytest.mark.parametrize(
+    ("censoring", "kind", "message"),
+    [
+        ({"above": "x"}, None, "must be lower, upper or both, to one of x"),
+        ({"upper": "z"}, None, "must be lower, upper or both, to one of x"),
+        ({"upper": "x"}, "binary", "not binary"),
+    ],
+)
+def test_a_task_refuses_what_is_no_censoring(censoring, kind, message):
+    data = {"x": np.array([5.0, 5.0, 5.0]), "y": np.array([0.0, 1.0, 1.0])}
+    with pytest.raises(ValueError, match=message):
+        Task("t", "", data, "y", response_kind=kind, censoring=censoring)
