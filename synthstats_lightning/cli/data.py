@@ -85,7 +85,7 @@ def show(task: CSVTask, console: Console) -> None:
     if understood.num_rows < understood.num_rows_read:
         kept += f" of {understood.num_rows_read}"
     console.print(
-        f"[bold]{escape(task.name)}[/]: {kept}; response {escape(task.response)} ({task.response_kind})"
+        f"[bold]{escape(task.name)}[/]: {kept}; response {escape(task.response)} ({understood.response_kind})"
     )
     console.print(_columns_table(understood))
     if understood.views:

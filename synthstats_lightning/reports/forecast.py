@@ -23,6 +23,8 @@ MAX_PROGRAMS = 40
 MAX_DRAWS = 20_000_000
 """Most draws of all programs and rows together; more rows have fewer draws of each program."""
 FEWEST_DRAWS = 100
+FEW_EFFECTIVE = 50.0
+"""Effective draws of a posterior, or draws asked for, of which the outer quantiles say little."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 WEIGHTS = ("evidence", "stacking")
 Array = NDArray[Any]
@@ -155,7 +157,7 @@ def predict_rows(
     notes: list[str] = []
     kept: list[WeightedProgram] = []
     found: list[Float[np.ndarray, "_ rows"]] = []
-    changed = 0.0
+    changed = thin = 0.0
     for program, future in zip(programs, asked, strict=True):
         try:
             forecast, is_same = future.result()
@@ -167,19 +169,31 @@ def predict_rows(
         own = forecast.draws[:, task.held_out :]
         found.append(own if task.transform is None else task.transform.inverse(own))
         changed += 0.0 if is_same else program.weight
+        thin += program.weight if forecast.effective_sample_size < FEW_EFFECTIVE else 0.0
     total = sum(program.weight for program in kept)
     if not total > 0:
         raise ValueError(f"no program of the run predicts new rows; {notes[0] if notes else 'there is none'}")
     if changed:
         notes.append(
-            f"programs of {100 * changed:.2g} % of the weight compute something of all rows at once: for them"
+            f"programs of {100 * changed:.3g} % of the weight compute something of all rows at once: for them"
             " the new rows count among the data"
+        )
+    if thin:
+        notes.append(
+            f"the posteriors of programs of {100 * thin:.3g} % of the weight rest on fewer than"
+            f" {FEW_EFFECTIVE:g} effective draws: their intervals may be too narrow"
+        )
+    if min(draws, affordable) < FEW_EFFECTIVE:
+        notes.append(
+            f"each program and row has {min(draws, affordable)} draws: means and quantiles are rough, and the"
+            " outer quantiles too narrow"
         )
     notes.insert(0, f"{_counted(len(kept))} of {100 * total:.3g} % of the weight")
     notes += outside_range(task.predictors, rows)
     normal = tuple(replace(program, weight=program.weight / total) for program in kept)
     weights = np.array([program.weight for program in normal])
-    columns = mixture_columns(found, weights, task.response_kind, quantiles, levels)
+    kind = "categorical" if task.ordered else task.response_kind
+    columns = mixture_columns(found, weights, kind, quantiles, task.ordered or levels)
     return RowPredictions(columns, task.response, normal, tuple(notes), tuple(found))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from synthstats_lightning.reports.graph_lines import GraphLines
+from synthstats_lightning.programs.graph_lines import GraphLines
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.runtime.durable_files import GrowingFile, read_json_lines

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthstats_lightning.reports.graph_lines import GraphLines
+from synthstats_lightning.programs.graph_lines import GraphLines
 from synthstats_lightning.runtime.durable_files import write_text
 from synthstats_lightning.scoring.score import Score
 

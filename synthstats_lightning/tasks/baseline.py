@@ -9,10 +9,17 @@ from synthstats_lightning.tasks.task import Task
 def baseline_program(task: Task) -> str:
     """The intercept-only program for a task's kind of response, its priors as wide as its range.
 
-    Counts out of a total are binomial with one probability for all rows, other counts are Poisson.
+    Ordered categories have a probability each. Counts out of a total are binomial with one probability for
+    all rows, other counts are Poisson.
     """
     column = task.columns[task.response]
-    if column.kind == "binary":
+    if task.ordered:
+        ones = ", ".join("1" for _ in task.ordered)
+        body = (
+            f'    p = pm.Dirichlet("p", [{ones}])\n'
+            f'    pm.Categorical("{column.name}", p, observed={column.name})'
+        )
+    elif column.kind == "binary":
         body = f'    p = pm.Beta("p", 1, 1)\n    pm.Bernoulli("{column.name}", p, observed={column.name})'
     elif column.kind == "count":
         body = _count(column)

@@ -26,8 +26,8 @@ class CSVTask(TableTask):
         columns: Columns to use; by default all but those of no use.
         units: Column name to unit, for the prompt; by default what the file says.
         shown_rows: Rows of the response that the prompt shows.
-        response_kind: What the response is: `"continuous"`, `"count"` or `"binary"`; by default what its
-            values look like.
+        response_kind: What the response is: `"continuous"`, `"count"`, `"binary"` or `"ordinal"`; by default
+            what its values look like.
         rounding: Spacing of the values that a continuous response was recorded to, such as 0.01; it is then
             scored by the probability of each row's interval.
         held_out: Number of last rows that `heldout_lpd` predicts and nothing else counts.
@@ -42,8 +42,9 @@ class CSVTask(TableTask):
         response_transform: `"log"` or `"standardised"`: programs see a continuous response so, and every
             score has the transform's Jacobian.
         quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
-        roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `standard_error` or
-            `left_out`; by default what names and values look like.
+        roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `standard_error`,
+            `upper_limit`, `lower_limit`, `event` (1 where it was seen), `censored` (1 where a time was cut
+            short) or `left_out`; by default what names and values look like.
         kinds: Column name to what it holds: `number`, `category`, `ordinal`, `date` or `text`; by default
             what its cells look like.
         levels: Column name to its levels in their order.

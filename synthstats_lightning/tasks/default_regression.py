@@ -16,9 +16,10 @@ OTHER_ROLES = frozenset({"total", "standard_error", "standard error"})
 def default_regression(task: Task) -> str | None:
     """A generalised linear model with every covariate, standardised, and weakly informative priors.
 
-    A continuous response is Normal, a positive one that was cut short in some rows LogNormal, counts are negative binomial with a log link, counts out of a total
-    binomial and binary ones Bernoulli, both with a logit link. A category has an effect for each level, and
-    an exposure is the offset of a count. Reports compare what a run has found with it.
+    A continuous response is Normal, a positive one that was cut short in some rows LogNormal, counts are
+    negative binomial with a log link, counts out of a total binomial and binary ones Bernoulli, both with
+    a logit link; ordered categories have an ordered logistic regression. A category has an effect for each
+    level, and an exposure is the offset of a count. Reports compare what a run has found with it.
 
     Args:
         task: Whose columns are regressed on; totals and standard errors are none of the regressors.
@@ -39,11 +40,14 @@ def default_regression(task: Task) -> str | None:
     if not names and not offsets:
         return None
     prefix = "b_"
-    while any(f"{prefix}{end}" in task.data for end in ["0", "scale", *names]):
+    while any(f"{prefix}{end}" in task.data for end in ["0", "scale", "cuts", *names]):
         prefix += "_"
     slope = 1.0 if _is_time(task, response) else _slope_scale(response)
-    lines = [f'    {prefix}0 = pm.Normal("{prefix}0", {_intercept(task, response, offsets)})']
-    terms = [f"{prefix}0", *(f"pt.log({name})" for name in offsets)]
+    if task.ordered:  # whose cutpoints are the intercept
+        terms, lines = [], []
+    else:
+        terms = [f"{prefix}0", *(f"pt.log({name})" for name in offsets)]
+        lines = [f'    {prefix}0 = pm.Normal("{prefix}0", {_intercept(task, response, offsets)})']
     for name in names:
         levels = len(task.columns[name].levels)
         shape = f", shape={levels}" if levels > 2 else ""
@@ -53,8 +57,23 @@ def default_regression(task: Task) -> str | None:
             continue
         values = _given(task, task.covariates[name])
         terms.append(f"{prefix}{name}*({name} - {float(values.mean()):.6g})/{float(values.std()):.6g}")
-    lines += _response(response, " + ".join(terms), f"{prefix}scale", _is_time(task, response))
+    if task.ordered:
+        lines += _ordered(task, response, " + ".join(terms), f"{prefix}cuts")
+    else:
+        lines += _response(response, " + ".join(terms), f"{prefix}scale", _is_time(task, response))
     return "with pm.Model() as model:\n" + "\n".join(lines)
+
+
+def _ordered(task: Task, column: Column, location: str, cuts: str) -> list[str]:
+    """Cutpoints spread as those of equally frequent levels are, with a wide prior, and the response."""
+    number = len(task.ordered)
+    middle = [float(np.log(level / (number - level))) for level in range(1, number)]
+    shown = ", ".join(f"{value:.3g}" for value in middle)
+    return [
+        f'    {cuts} = pm.Normal("{cuts}", [{shown}], 2.5, shape={number - 1},'
+        " transform=pm.distributions.transforms.ordered)",
+        f'    pm.OrderedLogistic("{column.name}", eta={location}, cutpoints={cuts}, observed={column.name})',
+    ]
 
 
 def _given(task: Task, values: Array) -> Array:

@@ -116,6 +116,11 @@ def task_prompt(task: Task) -> Prompt:
     )
     if task.tell_views and task.views:
         request += f"\nalso in scope: {', '.join(view_text(name, view) for name, view in task.views.items())}"
+    if task.tell_views and task.ordered:
+        levels = ", ".join(f"{place} {level}" for place, level in enumerate(task.ordered))
+        request += (
+            f"\n{task.response} holds ordered categories ({levels}): pm.OrderedLogistic, pm.OrderedProbit"
+        )
     if task.tell_views and limits:
         told = ", ".join(f"{side}={name}" for name, side in limits.items())
         request += f"\n{task.response} was cut short in some rows: pm.Censored(..., {told})"

@@ -59,6 +59,7 @@ class TableTask(Task):
             response_kind=understood.response_kind,
             total=total if total is not None else (own[0] if own else None),
             censoring=understood.censoring,
+            ordered=understood.ordered,
             ranges={understood.program_name(key): ends for key, ends in (ranges or {}).items()},
             **more,
         )

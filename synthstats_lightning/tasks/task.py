@@ -6,7 +6,7 @@ import hashlib
 import json
 import keyword
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from functools import cached_property
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from synthstats_lightning.tasks.response_transform import ResponseTransform, nam
 RESERVED_NAMES = frozenset({"pm", "np", "pt", "math", "data", "model", "build", "gen_model", "observed_data"})
 """Names that every program has in scope, so that a column cannot take them."""
 
-RESPONSE_KINDS = ("continuous", "count", "binary")
+RESPONSE_KINDS = ("continuous", "count", "binary", "ordinal")
 
 PLAIN_DESCRIPTION = "A response that may depend on covariates."
 """What a task without domain knowledge says of itself unless it has a plain description of its own."""
@@ -44,9 +44,10 @@ class Task:
         units: Column name to unit, for the prompt.
         shown_rows: Rows of the response that the prompt shows (the first ones). They only condition: a score
             is that of the other rows given the shown ones.
-        response_kind: `"continuous"`, `"count"` or `"binary"`; by default what the values look like: integers
-            from 0 are counts (binary if there are only 0 and 1), everything else is continuous. It decides
-            which distributions a program may give the response.
+        response_kind: `"continuous"`, `"count"`, `"binary"` or `"ordinal"`; by default what the values look
+            like: integers from 0 are counts (binary if there are only 0 and 1), everything else is
+            continuous. It decides which distributions a program may give the response. Ordered categories
+            are the whole numbers from 0: counts out of the highest, which may follow an ordered law.
         rounding: Spacing of the values that a continuous response was recorded to, in its unit: 0.01 for two
             decimals. Programs are then scored by the probability of each row's interval over its width, or by
             the density where that is as good (`scoring.prediction.recorded`), so that a noise scale below the
@@ -66,6 +67,7 @@ class Task:
             could be observed. Where the response is at its limit it was cut short, and every program is
             scored by the probability of what lies beyond, whether it says `pm.Censored` or not. Such a
             covariate can be nothing but a limit of the response: it says which rows were cut short.
+        ordered: Names of the levels from 0 of an ordinal response; by default the numbers.
         response_transform: `"log"` or `"standardised"`: programs see a continuous response so (standardised
             by the middle and a quarter of its range), and every score has the transform's Jacobian, so that
             evidences compare with those of other transforms. Pictures show the scale that programs see;
@@ -107,6 +109,7 @@ class Task:
         limits: Mapping[str, float] | None = None,
         response_transform: str | None = None,
         censoring: Mapping[str, str] | None = None,
+        ordered: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.description = description
@@ -127,7 +130,10 @@ class Task:
         self.data |= {column: self.data[column].astype(np.float64) for column in self.censoring.values()}
         if not domain_knowledge:
             self._forget_domain(plain_description or PLAIN_DESCRIPTION)
+        self.ordered = tuple(ordered)
         self.response_kind = response_kind or self._guess_kind()
+        if self.response_kind == "ordinal":
+            self._order()
         self.data[self.response] = self._response_values()
         self.transform = None if response_transform is None else self._transform_response(response_transform)
         if self.response_kind == "continuous":
@@ -152,6 +158,20 @@ class Task:
         self.total = names[self.total] if isinstance(self.total, str) else self.total
         self.censoring = {side: names[column] for side, column in self.censoring.items()}
         self.response = names[self.response]
+
+    def _order(self) -> None:
+        """Takes ordered categories for counts out of the highest one."""
+        values = self.data[self.response]
+        top = int(values.max()) if np.isfinite(values.max()) else 0
+        levels = self.ordered or tuple(str(level) for level in range(top + 1))
+        whole = (values == np.round(values)).all() and values.min() >= 0 and top < len(levels)
+        if not whole or len(levels) < 3 or self.total is not None:
+            raise ValueError(
+                f"response {self.response!r} of kind 'ordinal' must hold whole numbers from 0 below the"
+                f" number of its levels, 3 at least, and have no total, got {values.min():g} to"
+                f" {values.max():g} of {len(levels)} levels"
+            )
+        self.response_kind, self.total, self.ordered = "count", len(levels) - 1, levels
 
     def _guess_kind(self) -> str:
         kind = column_kind(self.data[self.response])

@@ -23,7 +23,7 @@ AGE = np.array([1.0, 2.0, 4.0, 8.0, 9.0])
 TASK = Task("line", "A line.", {"age": AGE, "y": np.array([0.3, 1.1, 2.3, 3.4, 4.9])}, "y")
 
 
-def answers(*given):
+def answers(*given, worth=400.0):
     """What answers with given draws, or failures."""
     left = list(given)
 
@@ -35,7 +35,7 @@ def answers(*given):
         else:
             drawn, is_same = answer
             empty = np.zeros(0)
-            found = Forecast(0.0, empty, empty, drawn[:draws], {}, "importance", 1.0, "")
+            found = Forecast(0.0, empty, empty, drawn[:draws], {}, "importance", worth, "")
             future.set_result((found, is_same))
         return future
 
@@ -162,3 +162,14 @@ with pm.Model() as model:
         reached = stats.norm.cdf(found.columns[name], rows @ mean, sd)
         np.testing.assert_allclose(reached, level, atol=0.025)
     assert (found.columns["between_models"] == 0).all()
+
+
+def test_few_draws_are_said():
+    drawn = np.arange(60.0)[:, None]
+    rows = {"age": np.array([3.0])}
+    programs = [WeightedProgram("a", "a", 1.0)]
+    assert len(predict_rows(TASK, programs, rows, answers((drawn, True)), draws=60).notes) == 1
+    thin = predict_rows(TASK, programs, rows, answers((drawn, True), worth=1.2), draws=60)
+    assert "100 % of the weight rest on fewer than 50 effective draws" in thin.notes[1]
+    one = predict_rows(TASK, programs, rows, answers((drawn, True)), draws=1)
+    assert "each program and row has 1 draws" in one.notes[1]

@@ -13,7 +13,7 @@ from synthstats_lightning.reports.closing import TaskReport
 from synthstats_lightning.reports.pictures import task_pictures
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.tasks import get_task
+from synthstats_lightning.tasks import TableTask, get_task, understand
 
 BEFORE = 2
 """Predictions that may be begun before one has ended: as many as there are threads."""
@@ -95,3 +95,22 @@ def test_without_an_end_every_picture_is_drawn(tmp_path, clock):
     assert "predictions and comparisons: the deadline came first" in found.left_out
     assert list(files.pictures) == ["learning"]
     assert files.pictures["learning"].is_file()
+
+
+def test_how_a_table_was_understood_is_on_the_page(tmp_path):
+    table = {
+        "time": [3.0, 9.0, 4.0, 8.0],
+        "died": [1, 0, 1, 0],
+        "age": [61, None, 40, 52],
+        "id": [1, 2, 3, 4],
+    }
+    task = TableTask(understand(table, "time"), name="trial")
+    score = Score(evidence=-1.0, structure="a")
+    records = [ProgramRecord("trial", "a program", score, 0.0, -2.0, -2.0)]
+    files = report_files.write_report_files(
+        tmp_path, [TaskReport("trial", records)], [task], None, plotted=1, deadline=0.0
+    )
+    page = files.page.read_text(encoding="utf-8")
+    assert "died is taken to be 1 where the event was seen" in page
+    assert "1 of 4 rows are left out for missing cells" in page
+    assert "id is left out: another number in every row" in page

@@ -90,7 +90,7 @@ def test_missing_file_and_unknown_task():
     ("settings", "message"),
     [
         ({"shown_rows": 3}, "shown_rows of task 't' must be from 0 to 2, got 3"),
-        ({"response_kind": "ordinal"}, "response_kind must be one of continuous, count, binary"),
+        ({"response_kind": "nominal"}, "response_kind must be one of continuous, count, binary, ordinal"),
         ({"response_kind": "binary"}, "must hold 0 and 1"),
         ({"units": {"z": "m"}}, "units of task 't' name no column: z"),
         ({"name": "a task"}, "name must be a word"),

@@ -151,10 +151,10 @@ def _with_law(
         **limits,
         **{side: response + added.index(columns[side]) for side in law.bounds if side not in limits},
     }
-    names = {key: value for key, value in node.attributes.items() if key not in ("components", "bounds")}
-    censored = Node(
-        node.op, (*(places[side] for side in law.bounds), *parameters), {**names, **law.attributes()}
-    )
+    named = {key: node.attributes[key] for key in ("name", "shape")}
+    bounds = (places[side] for side in law.bounds)
+    # in the order of validation, by which canonical forms are told apart
+    censored = Node(node.op, (*bounds, *parameters), {**law.attributes(), **named})
     covariates = tuple(Node("covariate", (), {"name": name}) for name in added)
 
     def moved(index: int) -> int:

@@ -70,13 +70,13 @@ def features_of(form: Described) -> frozenset[str]:
 
 
 def covariates_of(form: Described) -> frozenset[str]:
-    """The columns that a form reads.
+    """The columns that a form reads, but for limits of censoring, which predict nothing.
 
     Args:
         form: The response's distribution with its parameters.
     """
     found: set[str] = set()
-    for expression in expressions(form):
+    for expression in expressions(form.components[0] if form.name == "Censored" else form):
         for each in algebra.atoms(expression):
             if each.kind == "column":
                 found.add(each.name)

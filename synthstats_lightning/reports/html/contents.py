@@ -164,6 +164,7 @@ class TaskPage:
         search: The map of what was tried.
         failures: By category, the commonest first.
         prompt: What the policy was asked.
+        caveats: How the data were understood where they leave it open, and what was left out of them.
     """
 
     name: str
@@ -182,6 +183,7 @@ class TaskPage:
     search: tuple[FigureBlock, ...] = ()
     failures: tuple[FailureRow, ...] = ()
     prompt: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

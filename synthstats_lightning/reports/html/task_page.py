@@ -30,6 +30,7 @@ from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_posterior import RunPosterior
 from synthstats_lightning.reports.summaries import FormSummary, ProgramSummary
 from synthstats_lightning.tasks import Prompt, Task, task_prompt
+from synthstats_lightning.tasks.table_task import TableTask
 
 MAX_FORMS = 40
 """Forms of the leaderboard; what is beyond has hardly any share."""
@@ -91,7 +92,21 @@ def task_page(found: TaskFindings) -> TaskPage:
         search=_search(found.pictures),
         failures=_failures(found.records),
         prompt=prompt,
+        caveats=_caveats(task),
     )
+
+
+def _caveats(task: Task | None) -> tuple[str, ...]:
+    """What a reader should know of how a table was understood."""
+    if not isinstance(task, TableTask):
+        return ()
+    understood = task.understood
+    left_out = [
+        f"{each.original} is left out: {'; '.join(each.notes)}"
+        for each in understood.columns
+        if not each.used
+    ]
+    return (*understood.warnings, *understood.notes, *left_out)
 
 
 def _both_prompts(prompt: Prompt) -> str:

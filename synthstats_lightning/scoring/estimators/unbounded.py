@@ -241,7 +241,7 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
         points = torch.cat([centre[None], centre + torch.diag(step)])
-        locations = _spikes(search, points, 2 if everywhere else search.replicates).location
+        locations = _spikes(search, points, 2 if everywhere else REPLICATES).location
         slope = ((locations[1:] - locations[0]) / step[:, None]).T
         slope[:, spike.coordinate] = 0.0
         residual = search.response - locations[0]
@@ -250,12 +250,14 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
             chosen = known if everywhere else _fitted_together(slope, residual, known, search)
             if everywhere and not _nearly_fitted(slope, residual, search.spread):
                 return None
-        if not bool(known[chosen].all()) or int(chosen.sum()) <= (rank := _rank(slope[chosen])):
+        # of a component of small weight some rows may have no two draws this time
+        here = chosen & known
+        if 2 * int(here.sum()) < int(chosen.sum()) or int(here.sum()) <= (rank := _rank(slope[here])):
             return None
-        if float(residual[chosen].abs().max()) == 0.0:
+        if float(residual[here].abs().max()) == 0.0:
             break
         # of all steps the shortest: parameters that the location does not depend on stay
-        centre = centre + torch.linalg.pinv(slope[chosen], rtol=RANK) @ residual[chosen]
+        centre = centre + torch.linalg.pinv(slope[here], rtol=RANK) @ residual[here]
     return _Fit(centre, chosen, rank)
 
 

@@ -49,7 +49,8 @@ class Forecast:
         draws: Equally weighted draws of the new rows' responses `[draws, new]`; NaN where undefined.
         quantities: Draws of the declared quantities that were asked for, `[draws, *shape]` each.
         estimator: What the posterior comes from: `"prior"`, `"importance"` or `"smc"`.
-        effective_sample_size: What the posterior's particles are worth, in draws.
+        effective_sample_size: What the posterior's particles are worth, in draws; that of the draws where all
+            parameters were integrated out, each of which is then drawn from the exact posterior.
         canonical: Hash of the model's canonical form.
     """
 
@@ -145,7 +146,7 @@ def forecast(
         draws=replicates.to(torch.float64).numpy(),
         quantities={name: derived[name].to(torch.float64).numpy() for name in quantities},
         estimator=belief.estimator,
-        effective_sample_size=kish(belief.log_weight),
+        effective_sample_size=kish(belief.log_weight) if belief.target.dimension else float(draws),
         canonical=model.hash,
     )
 

@@ -15,6 +15,9 @@ from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES, guess_role, reason_to_leave_out
 from synthstats_lightning.tasks.intake.screening import association
 
+MOST_LEVELS = 20
+"""Levels of an ordinal response at most."""
+
 
 @dataclass
 class Draft:
@@ -36,7 +39,7 @@ class Draft:
 
 
 def check_response(own: Draft, raw: RawTable, forced: bool) -> None:
-    """Takes a response of words of two levels for 0 and 1.
+    """Takes a response of words of two levels for 0 and 1; ordered ones stay as they are.
 
     Args:
         own: The column of the response.
@@ -57,10 +60,13 @@ def check_response(own: Draft, raw: RawTable, forced: bool) -> None:
     if reading.kind == "date":
         raise ValueError(f"response {name!r} of {raw.source} holds dates, which no program can model")
     _check_no_bad_number(name, raw)
+    if reading.kind == "ordinal" and len(reading.levels) > 2:
+        return
     if len(reading.levels) != 2:
         raise ValueError(
             f"response {name!r} of {raw.source} has {len(reading.levels)} levels"
-            f" ({few(reading.levels)}): a response must be numbers, or words of two levels"
+            f" ({few(reading.levels)}): a response must be numbers, or words of two levels or of a known"
+            f" order, which levels: {{{name}: [lowest, ..., highest]}} gives"
         )
     zero, one = reading.levels
     own.reading = replace(reading, kind="boolean", notes=(f"1 is {one}, 0 is {zero}",))
@@ -88,6 +94,9 @@ def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str])
         roles: What the user says, by the table's own names.
     """
     values = own.reading.values[~np.isnan(own.reading.values)]
+    if own.reading.kind == "ordinal":
+        question = f"{own.original} is taken for ordered categories: {' < '.join(own.reading.levels)}"
+        return "ordinal", question
     encoding = own.reading.encoding
     whole = encoding.whole if isinstance(encoding, NumberEncoding) else True
     survival = any(
@@ -96,6 +105,30 @@ def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str])
         if draft is not own
     )
     return guess_response_kind(own.original, values, whole, survival)
+
+
+def take_for_ordered(own: Draft) -> None:
+    """Takes a response of whole numbers for ordered categories: all numbers from its lowest to its highest.
+
+    Args:
+        own: The column of the response, of numbers or of ordered words already.
+
+    Raises:
+        ValueError: If it holds other numbers, or too many.
+    """
+    if own.reading.kind == "ordinal":
+        return
+    values = own.reading.values
+    known = values[~np.isnan(values)]
+    low, high = float(known.min()), float(known.max())
+    if (known != np.rint(known)).any() or not 2 <= high - low < MOST_LEVELS:
+        raise ValueError(
+            f"response {own.original!r} of kind 'ordinal' must hold from 3 to {MOST_LEVELS} ordered words or"
+            f" whole numbers, got {low:g} to {high:g}"
+        )
+    levels = [str(level) for level in range(int(low), int(high) + 1)]
+    cells = [None if np.isnan(value) else float(value) for value in values]
+    own.reading = read_column(own.original, cells, "ordinal", levels)
 
 
 def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[str, str]) -> None:
@@ -114,7 +147,9 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         if draft is own:
             draft.role = "response"
             continue
-        usable = draft.reading.encoding is not None and len(_distinct(draft.reading)) > 1
+        # one limit for all rows is one, too
+        varied = 1 if roles.get(draft.original) in ("upper_limit", "lower_limit") else 2
+        usable = draft.reading.encoding is not None and len(_distinct(draft.reading)) >= varied
         if draft.original in roles:
             draft.role = roles[draft.original]
             draft.reason = "as asked" if draft.role == "left_out" else ""

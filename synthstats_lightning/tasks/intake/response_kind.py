@@ -14,6 +14,12 @@ _MEASURES = re.compile(
     r"|temperature|temp|pressure|volume|area|distance|speed|concentration|score|index|rate|ratio|percent|pct|yield"
     r"|bmi|iq|dose|energy|power|voltage|current|age|survival)(_.*)?"
 )
+_RATINGS = re.compile(
+    r"(.*_)?(ratings?|likert|satisf\w*|agree\w*|opinion|attitude|severity|stars|quality|importance|grade|stage"
+    r"|likelihood|confidence|happiness|happy|pain)(_.*)?"
+)
+MOST_RATINGS = 7
+"""Levels of an ordered scale of numbers that is recognised by its name."""
 SMALL = 30
 """Whole numbers up to this count something."""
 
@@ -32,6 +38,13 @@ def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool)
     if set(np.unique(values).tolist()) == {0.0, 1.0}:
         return "binary", ""
     low, high = float(values.min()), float(values.max())
+    distinct = len(np.unique(values))
+    if low <= 1 and 3 <= distinct == high - low + 1 <= MOST_RATINGS and _RATINGS.fullmatch(snake(name)):
+        question = (
+            f"{name} holds {low:g} to {high:g} and is taken for ordered categories; if it counts something,"
+            " say response_kind: count"
+        )
+        return "ordinal", question
     measured = (
         not whole
         or survival
@@ -47,7 +60,11 @@ def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool)
         )
         return "continuous", question
     if high <= SMALL:
-        return "count", ""
+        scale = low <= 1 and 3 <= distinct == high - low + 1 <= MOST_RATINGS
+        question = (
+            f"{name} holds {low:g} to {high:g} and is taken for a count; if these are ordered categories,"
+        )
+        return "count", f"{question} say response_kind: ordinal" if scale else ""
     question = (
         f"{name} holds whole numbers ({low:g} to {high:g}) and is taken for a count;"
         " if it is a measurement, say response_kind: continuous"

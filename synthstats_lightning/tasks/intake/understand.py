@@ -17,6 +17,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     few,
     response_kind,
     screen_columns,
+    take_for_ordered,
 )
 from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read
@@ -66,8 +67,8 @@ def understand(
             a level of their own. Rows without a response are dropped, or refused.
         missing: Further spellings of a missing cell, such as `"-999"`.
         date_parts: Column of dates to what else is made of it: `"month"`, `"weekday"` or both.
-        kind: Kind of the response: `"continuous"`, `"count"` or `"binary"`; by default what its values look
-            like.
+        kind: Kind of the response: `"continuous"`, `"count"`, `"binary"` or `"ordinal"`; by default what its
+            values look like.
         views: Whether programs may also use standardised covariates (`age_z`) and indicators of levels.
         screen: Number of covariates to keep, those that go with the response best; by default all.
         delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
@@ -106,6 +107,8 @@ def understand(
     own = next(draft for draft in drafts if draft.original == response)
     check_response(own, raw, response in said_kinds)
     found, question = response_kind(own, drafts, said_roles)
+    if (kind or found) == "ordinal":
+        take_for_ordered(own)
     assign_roles(drafts, own, kind or found, said_roles)
     notes, warnings = list(raw.notes), [question] if question and kind is None else []
     skipped = [name for name in raw.columns if name not in chosen and name != response]

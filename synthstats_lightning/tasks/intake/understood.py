@@ -64,7 +64,7 @@ class UnderstoodData:
         columns: Every column of the table, in its order, and after those what was made of them (parts of
             dates).
         response: Name by which programs use the response.
-        response_kind: `"continuous"`, `"count"` or `"binary"`.
+        response_kind: `"continuous"`, `"count"`, `"binary"` or `"ordinal"`.
         data: Column name to values of the kept rows: covariates and the response.
         views: Name to what programs may use besides: standardised covariates, indicators of levels.
         num_rows_read: Rows of the table.
@@ -117,6 +117,12 @@ class UnderstoodData:
         if any(column.name == name for column in used):
             return name
         return next((column.name for column in used if column.original == name), name)
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """Levels of the response from 0, where they are ordered categories; empty of any other."""
+        response = next(column for column in self.columns if column.role == "response")
+        return response.levels if self.response_kind == "ordinal" else ()
 
     @property
     def censoring(self) -> dict[str, str]:

@@ -161,9 +161,17 @@ def test_of_many_rows_those_that_go_together_are_looked_at_whatever_their_values
     """A few equal rows among thousands whose values are more frequent, but of another x each."""
     rng = np.random.default_rng(0)
     x = rng.uniform(1.0, 5.0, 2_200)
-    y = rng.integers(-3, 4, len(x)).astype(float)  # 7 values, of some 300 rows each
+    y = rng.choice([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], len(x))  # of some 370 rows each, on no one line
     check(Slopes(x, y))
     alike = [5, 700, 1400]
     x[alike], y[alike] = 2.5, 3.37
     with pytest.raises(ProgramFailure, match="3 rows"):
         check(Slopes(x, y))
+
+
+def test_a_component_collapses_on_many_rows_of_which_some_draws_do_not_show_it():
+    """Hundreds of rows at 0: that each shows two draws of a component, and all at once, is no matter."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(1.0, 5.0, 2_200)
+    with pytest.raises(ProgramFailure, match=r"\d{3} rows"):
+        check(Slopes(x, rng.integers(-3, 4, len(x)).astype(float)))

@@ -111,7 +111,7 @@ def test_columns_of_limits_have_the_same_part():
     task = TableTask(understand(table(end=limits), "time", roles={"end": "upper_limit"}), name="trial")
     assert task.censoring == {"upper": "end"}
     assert list(task.predictors) == ["age"]
-    lower = TableTask(understand(table(end=[1] * 11 + [2]), "time", roles={"end": "lower_limit"}), name="t")
+    lower = TableTask(understand(table(end=[1] * 12), "time", roles={"end": "lower_limit"}), name="t")
     assert lower.encode({"age": [40]})["end"] == [-NO_LIMIT]
     with pytest.raises(ValueError, match="'end' of task 't' must be at least the value of 'time'"):
         TableTask(understand(table(end=AGE), "time", roles={"end": "upper_limit"}), name="t")
