@@ -181,7 +181,8 @@ class PosteriorReport(Callback):
             return
         for report in reports:
             report.left_out.append(f"what was not there when the run {ending}")
-        for report, tempered in zip(reports, self._tempered(scoring), strict=True):
+        for index, report in enumerate(reports):
+            tempered = scoring.tempering.unfinished(index)
             if tempered and not report.fresh:
                 report.log_z = None
                 report.left_out.append(f"learned log Z: {tempered}")
@@ -192,11 +193,6 @@ class PosteriorReport(Callback):
         with ProgramScorer(2, made.limits, made.engine, made.sandbox) as workers:
             self._write_files(reports, scorer, workers, ends, drawn_by=drawn_by)
         print(f"report: {self._folder / PAGE}")
-
-    @staticmethod
-    def _tempered(scoring: ProgramScoring) -> list[str]:
-        """Of each task, why the learned log Z is not that of what is reported; empty where it is."""
-        return [scoring.tempering.unfinished(index) for index in range(len(scoring.scorer.tasks))]
 
     def _begin_comparisons(self, scorer: SampleScorer) -> Submit:
         """Starts scoring what the forms are compared with, before fresh programs keep the workers busy."""

@@ -210,11 +210,15 @@ def test_an_error_of_training_leaves_a_report_and_is_raised(tmp_path, monkeypatc
         raise RuntimeError("the loss is gone")
 
     monkeypatch.setattr(GFlowNetModule, "training_step", failing)
-    monkeypatch.setattr(PosteriorReport, "_write_files", lambda *arguments: None)
+    monkeypatch.setattr(PosteriorReport, "_write_files", lambda *arguments, **more: None)
     with pytest.raises(RuntimeError, match="the loss is gone"):
         fit(tmp_path, Gate(), lambda: None)
     assert steps == [0]
-    assert found(tmp_path)["left_out"] == ["what was not there when the run ended with an error"]
+    rest, log_z = found(tmp_path)["left_out"]
+    assert rest == "what was not there when the run ended with an error"
+    # the score had not come to its end, and log Z is that of what it had come to
+    assert log_z.startswith("learned log Z: training ended while the score counted by 0.")
+    assert "log_z_learned" not in found(tmp_path)
     assert samples(tmp_path) == WARMUP
     assert "Posterior over forms: dugongs" in capsys.readouterr().out
 
@@ -226,7 +230,7 @@ def test_an_error_during_warm_up_leaves_a_report_of_what_had_a_score(tmp_path, m
         raise RuntimeError("the queue is gone")
 
     monkeypatch.setattr(ProgramScoring, "_harvest", failing)
-    monkeypatch.setattr(PosteriorReport, "_write_files", lambda *arguments: None)
+    monkeypatch.setattr(PosteriorReport, "_write_files", lambda *arguments, **more: None)
     with pytest.raises(RuntimeError, match="the queue is gone"):
         fit(tmp_path, Gate(), lambda: None)
     assert found(tmp_path)["left_out"] == ["what was not there when the run ended with an error"]

@@ -51,6 +51,7 @@ class Digest:
         groups: How much groups differ, a summary for each column of groups.
         order: What the order of the rows says.
         recording: How the response was recorded.
+        cut_short: Rows whose response was cut short, and which count with their limits here.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Digest:
     groups: tuple[GroupSummary, ...] | None = None
     order: OrderSummary | None = None
     recording: RecordingSummary | None = None
+    cut_short: int = 0
 
     def without(self, *sections: str) -> Digest:
         """The same digest with sections dropped.
@@ -104,10 +106,17 @@ def task_digest(task: Task, sections: Collection[str] = SECTIONS) -> Digest:
         table.numbering,
         response=summarise_response(table.response, table.kind == "count"),
         recording=summarise_recording(table.response),
+        cut_short=_cut_short(task),
     )
     if np.ptp(table.working) > 0 and rows > 2:
         digest = _with_regressions(digest, table)
     return digest.without(*(section for section in SECTIONS if section not in sections))
+
+
+def _cut_short(task: Task) -> int:
+    part = task.counting_rows
+    at_limit = [task.data[name][part] == task.data[task.response][part] for name in task.censoring.values()]
+    return int(np.any(at_limit, axis=0).sum())
 
 
 def _check(sections: Collection[str]) -> None:

@@ -10,6 +10,8 @@ from synthstats_lightning.tasks.digest.groups import GroupSummary
 from synthstats_lightning.tasks.digest.residuals import ResidualSummary
 from synthstats_lightning.tasks.digest.scan import CovariateScan
 
+NOTHING = 1e-12
+"""Sizes below it are zero: every figure of a digest has a scale of about one."""
 MOST = 12
 """Covariates that a section names at most."""
 
@@ -32,6 +34,11 @@ def _lines(digest: Digest) -> Iterator[str]:
         yield (
             f"mean {number(own.mean)}, sd {number(own.deviation)}, 5 25 50 75 95 % at {quantiles}, skewness"
             f" {_two(own.skewness)}, excess kurtosis {_two(own.kurtosis)}{ratio}"
+        )
+    if digest.cut_short:
+        yield (
+            f"{digest.cut_short} of {digest.rows} rows were cut short: what follows takes their limits for"
+            " the values"
         )
     if digest.regression is not None:
         strongest = sorted(digest.regression.items(), key=lambda item: -abs(item[1]))
@@ -81,7 +88,9 @@ def _scan_line(scan: CovariateScan, on_scale: str, numbers_rows: bool) -> str:
 
 def _residual_lines(residuals: ResidualSummary) -> Iterator[str]:
     families = _pairs(residuals.families)
-    logs = "" if residuals.log_normal is None else f", log-normal {_two(-residuals.log_normal)} behind Normal"
+    logs = ""
+    if (gain := residuals.log_normal) is not None:
+        logs = f", log-normal {_two(abs(gain))} {'ahead of' if gain > 0 else 'behind'} Normal"
     yield (
         f"residuals of the best forms: sd {number(residuals.deviation)}, {_share(residuals.explained)}"
         f" explained, skewness {_two(residuals.skewness)}, excess kurtosis {_two(residuals.kurtosis)}; nats"
@@ -117,8 +126,8 @@ def _listed(told: Iterable[str], total: int) -> str:
 
 
 def _two(value: float) -> str:
-    """Two significant digits, and no negative zero."""
-    return f"{float(f'{value:.2g}') + 0.0:g}"
+    """Two significant digits, and no negative zero; what rounding has left of a zero is one."""
+    return f"{float(f'{value:.2g}') + 0.0:g}" if abs(value) > NOTHING else "0"
 
 
 def _share(value: float) -> str:

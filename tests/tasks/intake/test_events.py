@@ -8,7 +8,7 @@ import pytest
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.tasks import TableTask, Task, task_prompt, understand
 from synthstats_lightning.tasks.default_regression import default_regression
-from synthstats_lightning.tasks.digest import task_digest
+from synthstats_lightning.tasks.digest import digest_text, task_digest
 from synthstats_lightning.tasks.proposal import rows_text
 
 TIMES = [5.5, 30.0, 8.1, 41.0, 2.2, 60.0, 11.0, 25.5, 60.0, 3.9, 17.2, 60.0]
@@ -97,6 +97,7 @@ def test_nothing_but_limits_is_made_of_it():
     assert task.description == "Time by age."
     assert "limit" not in default_regression(task)
     assert [scan.name for scan in task_digest(task).scan] == ["age"]
+    assert "5 of 12 rows were cut short" in digest_text(task_digest(task))
     assert "limit" not in rows_text(task)
     told = TableTask(understand(table(event=SEEN), "time"), name="trial", tell_views=True)
     assert "pm.Censored(..., upper=time_limit)" in task_prompt(told).request
