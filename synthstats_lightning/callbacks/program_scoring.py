@@ -392,7 +392,7 @@ class ProgramScoring(ProgramEvaluation):
             programs += self.scorer.sample(
                 trainer, module, numbers, settings, Stream.TRAINING.at(self._stream)
             )
-        self.queue.add(program._replace(step=step) for program in programs)
+        self.queue.add(program.drawn_at(step) for program in programs)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
 

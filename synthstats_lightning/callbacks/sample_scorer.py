@@ -43,6 +43,7 @@ class PendingProgram(NamedTuple):
         proposal_log_prob: With which it was drawn, in nats; +inf if unknown, as of a program that was given.
         span: The first of the tokens that the source was taken from, and that behind the last; `None` if
             unknown, as of a program that was given.
+        weights_step: Training step of the weights that it was drawn from; `None` if that is the present.
     """
 
     task_index: int
@@ -57,6 +58,15 @@ class PendingProgram(NamedTuple):
     token_log_probs: tuple[float, ...] = ()
     proposal_log_prob: float = math.inf
     span: tuple[int, int] | None = None
+    weights_step: int | None = None
+
+    def drawn_at(self, step: int) -> PendingProgram:
+        """The same with the step from which its age counts: that of the weights that wrote it.
+
+        Args:
+            step: The training step.
+        """
+        return self._replace(step=step if self.weights_step is None else min(self.weights_step, step))
 
     @property
     def has_score(self) -> bool:
@@ -305,6 +315,7 @@ class SampleScorer:
             token_log_probs=_token_log_probs(samples, row),
             proposal_log_prob=proposal_log_prob(samples, row),
             span=samples.spans[row] if samples.spans else None,
+            weights_step=None if samples.weights_step is None else int(samples.weights_step[row]),
         )
 
     def _baseline(self, task: Task) -> Score:

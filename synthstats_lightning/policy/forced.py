@@ -102,4 +102,4 @@ def stripped(
     program_ids, mask = pad_right(kept, policy.pad_token_id, policy.device)
     log_prob = forced_log_probs(policy, prompts, row_prompt, program_ids, mask)
     # a thought that is left out was drawn, and is no token of the program
-    return Decoded(program_ids, mask, log_prob, decoded.stopped)
+    return Decoded(program_ids, mask, log_prob, decoded.stopped, weights_step=decoded.weights_step)

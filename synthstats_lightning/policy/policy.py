@@ -450,6 +450,7 @@ class Policy(WideAdapter):
             token_log_probs=decoded.token_log_probs,
             proposal_log_prob=decoded.proposal_log_prob,
             spans=[program.span for program in read],
+            weights_step=decoded.weights_step,
         )
 
     def tokens_per_pass(self) -> int:

@@ -127,6 +127,7 @@ class SampledPrograms(NamedTuple):
             in nats, float32 `[batch]`: what importance weights divide by. `None` where it is not known, of
             programs whose beginning was given and of answers whose thoughts are left out.
         spans: The first token that each source was taken from, and that behind the last; not of episodes.
+        weights_step: Training step of the weights that each was drawn from; `None` where it is the present.
     """
 
     prompt_index: Int[Tensor, " batch"]
@@ -141,6 +142,7 @@ class SampledPrograms(NamedTuple):
     token_log_probs: Float[Tensor, "batch time"] | None = None
     proposal_log_prob: Float[Tensor, " batch"] | None = None
     spans: Sequence[tuple[int, int]] = ()
+    weights_step: Int[Tensor, " batch"] | None = None
 
 
 class Decoded(NamedTuple):
@@ -152,6 +154,7 @@ class Decoded(NamedTuple):
     stopped: Bool[Tensor, " batch"]
     token_log_probs: Float[Tensor, "batch time"] | None = None
     proposal_log_prob: Float[Tensor, " batch"] | None = None
+    weights_step: Int[Tensor, " batch"] | None = None
 
 
 def stream_seed(seed: int, rank: int, step: int) -> int:

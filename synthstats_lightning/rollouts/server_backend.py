@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -33,6 +34,8 @@ SEED_SPACING = 1 << 16
 """Between the seeds of two requests of a round: each program of a request has the next seed."""
 SEED_BITS = 61
 REQUESTS_AT_ONCE = 64
+RECENT_ROUNDS = 4
+"""Rounds that are remembered, to see which will be asked for again."""
 POLL_SECONDS = 1.0
 TELL_SECONDS = 5.0
 """For which a server is away before the run says so."""
@@ -43,6 +46,20 @@ LogProbsMode = Literal["raw", "processed"]
 """Of what a server's log-probabilities are: the model at temperature 1, or what programs are drawn from."""
 
 
+class Answer(NamedTuple):
+    """What came of a request.
+
+    Attributes:
+        programs: In the order of their seeds.
+        step: Training step of the weights that wrote them.
+        done: When they were there, on the clock of `time.perf_counter`.
+    """
+
+    programs: list[Completion]
+    step: int
+    done: float
+
+
 class ServedRound(NamedTuple):
     """Programs that are under way.
 
@@ -51,7 +68,7 @@ class ServedRound(NamedTuple):
         row_prompt: Which prompt each row continues.
         settings: How they are drawn.
         rows: The rows of each request.
-        answers: What comes of each request, and the training step of the weights that wrote it.
+        answers: What comes of each request.
         started: When they were asked for, on the clock of `time.perf_counter`.
     """
 
@@ -59,7 +76,7 @@ class ServedRound(NamedTuple):
     row_prompt: Int[Tensor, " batch"]
     settings: SamplingSettings
     rows: list[list[int]]
-    answers: list[Future[tuple[list[Completion], int]]]
+    answers: list[Future[Answer]]
     started: float
 
 
@@ -71,6 +88,9 @@ class ServerBackend:
     that come back. A sampling probability is known where the server's log-probabilities are those of what it
     drew from.
 
+    Where rounds overlap, a round as large as one before it, of the same prompts, has the next one asked for
+    at once, which is written while the trainer learns.
+
     Args:
         connections: The servers.
         versions: What adapter requests name.
@@ -79,6 +99,7 @@ class ServerBackend:
     Attributes:
         counts: What the servers have done since the last log.
         current_step: The training step, from which ages are counted.
+        overlap: Whether rounds do.
         same_weights: Whether the published adapter is that of the policy at present.
         between: Called while answers are waited for; it may raise.
     """
@@ -92,10 +113,13 @@ class ServerBackend:
         self.counts = RolloutCounts()
         self.current_step = 0
         self.same_weights = False
+        self.overlap = False
         self.between: Callable[[], None] = lambda: None
         self.threads = RequestThreads(REQUESTS_AT_ONCE)
         self._turn = itertools.cycle(self.connections)
         self._told = False
+        self._recent: deque[Hashable] = deque(maxlen=RECENT_ROUNDS)
+        self._ahead: dict[Hashable, ServedRound] = {}
 
     def drawing(self, policy: Decoder) -> AbstractContextManager[None]:
         """Nothing: another process holds the weights.
@@ -128,9 +152,23 @@ class ServerBackend:
             ValueError: If `settings.epsilon` is not 0.
             RolloutError: If a server refuses, is away for too long, or breaks what it was asked for.
         """
-        temperatures = None if randomness is None else randomness.temperatures
-        served = self.begin(policy, prompts, row_prompt, settings, generator, temperatures)
-        return self.finish(policy, served)
+        if randomness is not None or not self.overlap:
+            temperatures = None if randomness is None else randomness.temperatures
+            return self.finish(
+                policy, self.begin(policy, prompts, row_prompt, settings, generator, temperatures)
+            )
+        limits = settings.max_new_tokens, settings.min_new_tokens
+        key: Hashable = (tuple(tuple(map(int, prompt)) for prompt in prompts), len(row_prompt), limits)
+        served = self._ahead.pop(key, None)
+        if served is None:
+            served = self.begin(policy, prompts, row_prompt, settings, generator)
+        again = key in self._recent
+        if not again:
+            self._recent.append(key)
+        decoded = self.finish(policy, served)
+        if again:
+            self._ahead[key] = self.begin(policy, prompts, row_prompt, settings, generator)
+        return decoded
 
     def begin(
         self,
@@ -181,12 +219,11 @@ class ServerBackend:
             RolloutError: If a server refuses, is away for too long, or breaks what it was asked for.
         """
         found = self.wait(served.answers)
-        elapsed = time.perf_counter() - served.started
         programs: list[Completion] = [Completion((), False, ())] * len(served.row_prompt)
-        for own, (completions, step) in zip(served.rows, found, strict=True):
-            for row, completion in zip(own, completions, strict=True):
-                programs[row] = completion
-            self.counts.age += len(own) * (self.current_step - step)
+        steps = [0] * len(programs)
+        for own, answer in zip(served.rows, found, strict=True):
+            for row, completion in zip(own, answer.programs, strict=True):
+                programs[row], steps[row] = completion, answer.step
         ids, mask = pad_right([each.ids for each in programs], policy.pad_token_id, policy.device)
         stopped = torch.tensor([each.stopped for each in programs], device=policy.device)
         settings = served.settings
@@ -195,11 +232,14 @@ class ServerBackend:
         )
         server = _padded([each.log_probs for each in programs], log_probs)
         self.counts.tokens += int(mask.sum())
-        self.counts.seconds += elapsed
+        self.counts.seconds += max(answer.done for answer in found) - served.started
         self.counts.programs += len(programs)
-        self._compare(log_probs, server, mask, settings)
+        weights_step = torch.tensor(steps, device=policy.device)
+        self.counts.age += int((self.current_step - weights_step).sum())
+        if self.same_weights:
+            self._compare(log_probs, server, mask & (weights_step == self.current_step)[:, None], settings)
         proposal = server.sum(1) if self._tells_proposal(settings) else None
-        return Decoded(ids, mask, log_probs.sum(1), stopped, log_probs, proposal)
+        return Decoded(ids, mask, log_probs.sum(1), stopped, log_probs, proposal, weights_step)
 
     def wait(self, futures: Iterable[Future[T]]) -> list[T]:
         """The results of calls beside the trainer; meanwhile it says which server is away.
@@ -259,7 +299,7 @@ class ServerBackend:
     def _compare(self, own: Tensor, server: Tensor, mask: Tensor, settings: SamplingSettings) -> None:
         """How far the servers are from the trainer, where both are of the same distribution and weights."""
         plain = settings.temperature == 1 and settings.temperature_high is None and settings.top_p == 1
-        if not self.same_weights or (self.mode == "processed" and not plain):
+        if self.mode == "processed" and not plain:
             return
         compared = mask.clone()
         if self.mode == "raw":  # these know nothing of a least length
@@ -298,10 +338,10 @@ def check_settings(settings: SamplingSettings | None) -> None:
 
 def _served(
     versions: AdapterVersions, connection: Connection, request: CompletionRequest
-) -> Callable[[], tuple[list[Completion], int]]:
+) -> Callable[[], Answer]:
     """A call that has a server write the programs of a request, under the adapter that is present then."""
 
-    def call() -> tuple[list[Completion], int]:
+    def call() -> Answer:
         reason = "it broke the programs off"
         for _ in range(RELOADS):
             with versions.requested() as version:
@@ -315,7 +355,7 @@ def _served(
                     continue
             found = read_completions(answer, request)
             if found is not None:
-                return found, version.step
+                return Answer(found, version.step, time.perf_counter())
         raise RolloutError(f"{connection.url}: no programs, {RELOADS} times in a row: {reason}")
 
     return call

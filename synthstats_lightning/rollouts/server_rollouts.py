@@ -59,6 +59,9 @@ class ServerRollouts(Callback):
         api_key_env: Name of the environment variable that holds the server's key.
         timeout_s: Seconds that one request may take.
         patience_s: Seconds for which a server that is away is waited for.
+        overlap: Whether the next round of programs is written while the trainer learns from those before, by
+            an adapter that is as much older; never where `scoring.synchronous` is set, for objectives on
+            policy, and for suffixes and episodes.
         max_gap: Largest mean difference of log-probabilities in a check, in nats a token: 0.05 is well above
             what bfloat16 rounds, and far below what other weights come to.
 
@@ -78,6 +81,7 @@ class ServerRollouts(Callback):
         timeout_s: float = 600.0,
         patience_s: float = 600.0,
         max_gap: float = 0.05,
+        overlap: bool = True,
     ) -> None:
         for name, least, value in (("publish_every", 1, publish_every), ("keep", 0, keep)):
             if value < least:
@@ -97,6 +101,7 @@ class ServerRollouts(Callback):
         self.timeout_s = timeout_s
         self.patience_s = patience_s
         self.max_gap = max_gap
+        self.overlap = overlap
         self.backend: ServerBackend | None = None
         self._prompt: tuple[int, ...] = ()
         self._step = -1
@@ -145,6 +150,9 @@ class ServerRollouts(Callback):
         run = gather_objects(AdapterVersions([], folder).run)[0]
         versions = AdapterVersions(connections, folder, self.path_on_server, self.keep, run)
         self.backend = ServerBackend(connections, versions)
+        waits = any(getattr(each, "synchronous", False) for each in getattr(trainer, "callbacks", []))
+        waits |= getattr(getattr(pl_module, "objective", None), "on_policy", False)
+        self.backend.overlap = self.overlap and not waits
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Checks that the servers have the same base model, and publishes the first version.

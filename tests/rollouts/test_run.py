@@ -8,9 +8,13 @@ import json
 import pytest
 import torch
 import yaml
+from lightning.pytorch import Trainer
 from safetensors.torch import load_file
 
+from synthstats_lightning import GFlowNetModule
+from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.cli.main import main
+from synthstats_lightning.objectives import RLOO, TrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, load_policy
 from synthstats_lightning.rollouts import ServerRollouts
 from tests.rollouts.conftest import change
@@ -121,6 +125,23 @@ def test_a_run_that_goes_on_publishes_its_adapter_first(ran, tmp_path, server):
         assert any(key.endswith(f"{stem}.default.weight") and torch.equal(value, own[key]) for key in own)
 
 
+@pytest.mark.slow
+def test_a_run_whose_rounds_overlap(tmp_path, server):
+    scoring = RUN["scoring"] | {"synchronous": False, "every_n_steps": 2, "warmup_programs": 4}
+    fit(tmp_path, server, changes={"scoring": scoring})
+    # the warm-up, two rounds, and those asked for ahead, of which the last is left
+    rounds = [body for body in server.bodies("/completions") if not body["ignore_eos"]]
+    assert {body["n"] for body in rounds} == {4}
+    assert len(rounds) > 3
+    assert not server.adapters
+    ages = [float(row["rollout/version_age"]) for row in logged(tmp_path) if row["rollout/version_age"]]
+    assert ages
+    assert max(ages) <= 2.0
+    run = tmp_path / "quickstart" / "version_0"
+    steps = {json.loads(line)["step"] for line in (run / "programs.jsonl").read_text().splitlines()}
+    assert steps <= {0, 2, 4}
+
+
 def test_a_server_with_another_base_ends_the_run(tmp_path, server, tiny, capsys, monkeypatch):
     other = load_policy("tiny", LoraSettings(rank=4), seed=9)
     change_base(other)
@@ -182,6 +203,26 @@ def test_what_a_server_cannot_do_is_said_before_the_run(tmp_path, server, capsys
 def test_values_out_of_range(arguments, message):
     with pytest.raises(ValueError, match=message):
         ServerRollouts("http://127.0.0.1:8000", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "objective", "overlap", "expected"),
+    [
+        ({}, TrajectoryBalance, True, True),
+        ({}, TrajectoryBalance, False, False),
+        ({"synchronous": True}, TrajectoryBalance, True, False),
+        ({}, RLOO, True, False),
+    ],
+)
+def test_where_rounds_overlap(tmp_path, scoring, objective, overlap, expected):
+    served = ServerRollouts("http://127.0.0.1:8000", publish_every=1, overlap=overlap)
+    own = [served, ProgramScoring(**scoring)]
+    trainer = Trainer(logger=False, callbacks=own, default_root_dir=tmp_path, enable_checkpointing=False)
+    module = GFlowNetModule(objective=objective())
+    served.setup(trainer, module, "fit")
+    assert served.backend.overlap is expected
+    served.teardown(trainer, module, "fit")
+    assert served.backend is None
 
 
 def change_base(policy):
