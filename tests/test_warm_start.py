@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+import yaml
 
 from synthstats_lightning import DemonstrationDataModule, GFlowNetModule
 from synthstats_lightning.cli.main import main
@@ -83,6 +84,16 @@ def test_what_is_refused_is_one_line(arguments: list[str], message: str, capsys:
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
+
+
+def test_overlays_of_policies_go_over_it(capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", "--config=warm_start", "--config=policy/gemma", "--print_config"])
+    assert ended.value.code == 0
+    told = yaml.safe_load(capsys.readouterr().out)
+    assert told["model"]["init_args"]["policy"].startswith("google/")
+    assert told["model"]["init_args"]["objective"]["class_path"].endswith("Supervised")
+    assert told["data"]["class_path"].endswith("DemonstrationDataModule")
 
 
 class Imitated(NamedTuple):
