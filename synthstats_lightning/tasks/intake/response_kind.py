@@ -20,6 +20,10 @@ _RATINGS = re.compile(
 )
 MOST_RATINGS = 7
 """Levels of an ordered scale of numbers that is recognised by its name."""
+OFTEN = 0.1
+"""Share of the rows that a single value at an end has too often for a continuous law."""
+FEW_VALUES = 10
+"""Fewer different values than this are a coarse scale."""
 SMALL = 30
 """Whole numbers up to this count something."""
 
@@ -70,6 +74,26 @@ def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool)
         " if it is a measurement, say response_kind: continuous"
     )
     return "count", question
+
+
+def heaped_end(name: str, values: Numbers) -> str:
+    """What to look at where a measurement often has its smallest or largest value; empty otherwise.
+
+    Args:
+        name: Name of the response.
+        values: Its values, without gaps.
+    """
+    ends = (("lower", float(values.min())), ("upper", float(values.max())))
+    side, end = max(ends, key=lambda each: int((values == each[1]).sum()))
+    share = float((values == end).mean())
+    if share < OFTEN or len(np.unique(values)) < FEW_VALUES:
+        return ""
+    hurdle = " a hurdle, such as pm.HurdleGamma or pm.HurdleLogNormal, has a probability for it;"
+    return (
+        f"{name} is exactly {end:g} in {100 * share:.3g} % of the rows, to which continuous laws give no"
+        f" probability:{hurdle if end == 0 == values.min() else ''} if it was cut off there, say"
+        f" limits: {{{side}: {end:g}}}, which pm.Censored may have"
+    )
 
 
 def _heaped(values: Numbers) -> bool:

@@ -22,6 +22,7 @@ from synthstats_lightning.tasks.intake.drafts import (
 from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read
 from synthstats_lightning.tasks.intake.given_names import GivenNames
+from synthstats_lightning.tasks.intake.response_kind import heaped_end
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, ROLES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, UnderstoodData
@@ -130,6 +131,8 @@ def understand(
     rows, left_out = kept_rows(described, values, gaps, raw.source)
     kept, data, filled = stored_columns(described, values, rows, kind or found)
     name = next(column.name for column in kept if column.role == "response")
+    if (kind or found) == "continuous" and (told := heaped_end(name, data[name].astype(float))):
+        warnings.append(told)
     return UnderstoodData(
         source=raw.source,
         columns=tuple(kept),

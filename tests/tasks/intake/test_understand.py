@@ -1,5 +1,7 @@
 """Tables as people have them, and what is understood of them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -287,3 +289,24 @@ def test_numbers_that_are_codes_already_keep_their_name():
 def test_a_response_alone_is_described():
     task = TableTask(understand({"waiting": [54.5, 61.25, 48.0, 80.5, 77.0, 66.5]}, response="waiting"))
     assert task.description == "Waiting."
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            [0.0] * 8 + [0.5 + place for place in range(32)],
+            "exactly 0 in 20 % .* a hurdle, .* limits: {lower: 0}",
+        ),
+        ([100.0] * 12 + [55.5 + place for place in range(28)], "exactly 100 in 30 % .* limits: {upper: 100}"),
+        ([0.0] * 2 + [0.5 + place for place in range(38)], None),
+        ([0.5 * (place % 4) for place in range(40)], None),  # a coarse scale
+    ],
+)
+def test_a_value_at_an_end_that_comes_too_often_is_said(values, told):
+    found = understand({"x": list(range(3, 43)), "y": values}, "y")
+    texts = [text for text in found.warnings if "is exactly" in text]
+    assert bool(texts) == (told is not None)
+    if told is not None:
+        assert re.search(told, texts[0])
+        assert ("hurdle" in texts[0]) == (values[0] == 0)
