@@ -197,6 +197,8 @@ class ServerRollouts(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """The trainer samples itself again; the servers and the disk are rid of the versions."""
+        if self.backend is not None:
+            gather_objects(None)  # another rank may still wait for programs of its last round
         self._end(pl_module)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
