@@ -11,7 +11,12 @@ Prefix = tuple[int, tuple[int, ...]]
 
 
 def draw_prefixes(
-    buffer: ReplayBuffer, num_tasks: int, number: int, min_tokens: int, generator: np.random.Generator
+    buffer: ReplayBuffer,
+    num_tasks: int,
+    number: int,
+    min_tokens: int,
+    max_tokens: int,
+    seed: int,
 ) -> list[Prefix]:
     """Draws stored programs by reward priority and cuts each at a uniformly drawn token.
 
@@ -20,8 +25,10 @@ def draw_prefixes(
         num_tasks: Number of tasks of the run.
         number: Per task; fewer where the drawn programs are too short to cut.
         min_tokens: Fewest tokens of a prefix; at least one is kept, and at least one is cut off.
-        generator: Source of randomness.
+        max_tokens: Tokens that no prefix reaches.
+        seed: Of what is drawn and where it is cut.
     """
+    generator = np.random.default_rng(seed)
     prefixes: list[Prefix] = []
     shortest = max(1, min_tokens)
     for task_index in range(num_tasks):
@@ -29,4 +36,4 @@ def draw_prefixes(
             if len(item.program_ids) > shortest:
                 cut = int(generator.integers(shortest, len(item.program_ids)))
                 prefixes.append((task_index, item.program_ids[:cut]))
-    return prefixes
+    return [prefix for prefix in prefixes if len(prefix[1]) < max_tokens]

@@ -10,12 +10,11 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.callbacks.agreement import check_agreement
-from synthstats_lightning.callbacks.allocation import allocate
+from synthstats_lightning.callbacks.allocation import allocated
 from synthstats_lightning.callbacks.course.reward_tempering import RewardTempering
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
@@ -108,6 +107,9 @@ class ProgramScoring(ProgramEvaluation):
             `.inf` never waits.
         require_scored: Whether a run ends at once, with a table of what became of its programs, where none
             of the warm-up, and none that it was given, has a score.
+        warmup_candidates: Programs per task that are drawn for the warm-up, of which `warmup_programs` are
+            scored, those of a structure that a digest of the data speaks for above all (`learning.screen`);
+            weights stay exact. 0, and objectives on policy, score all that are drawn.
 
     Raises:
         ValueError: If a number is out of range.
@@ -142,7 +144,9 @@ class ProgramScoring(ProgramEvaluation):
         max_records: int = 50_000,
         max_replay_ratio: float | None = None,
         require_scored: bool = True,
+        warmup_candidates: int = 0,
     ) -> None:
+        candidates = {"warmup_candidates": warmup_candidates}
         check_counts(
             at_least_one={
                 "programs_per_step": programs_per_step,
@@ -150,7 +154,7 @@ class ProgramScoring(ProgramEvaluation):
                 "warmup_programs": warmup_programs,
                 "num_workers": num_workers,
             },
-            at_least_zero={"anneal_steps": anneal_steps, "drain_seconds": drain_seconds},
+            at_least_zero={"anneal_steps": anneal_steps, "drain_seconds": drain_seconds, **candidates},
             shares={"prefix_resampling_fraction": prefix_resampling_fraction},
         )
         super().__init__()
@@ -161,6 +165,7 @@ class ProgramScoring(ProgramEvaluation):
         self.programs_per_step = programs_per_step
         self.every_n_steps = every_n_steps
         self.warmup_programs = warmup_programs
+        self.warmup_candidates = warmup_candidates
         self.synchronous = synchronous
         self.drain_seconds = drain_seconds
         self.num_workers = num_workers
@@ -287,7 +292,7 @@ class ProgramScoring(ProgramEvaluation):
             self.journal.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
         if missing > 0 and not (trainer.global_step > 0 and len(buffer) > 0):
-            self._sample_round(trainer, module, missing)
+            self._sample_round(trainer, module, missing, self.warmup_candidates / self.warmup_programs)
             self._harvest(trainer, seconds=None)
             self.replay.warmup = self.replay.scored
             if self.require_scored:
@@ -366,7 +371,7 @@ class ProgramScoring(ProgramEvaluation):
         """
         return required_buffer(trainer, self._given_buffer)
 
-    def _sample_round(self, trainer: Trainer, module: GFlowNetModule, num_samples: int) -> None:
+    def _sample_round(self, trainer: Trainer, module: GFlowNetModule, number: int, blind: float = 1) -> None:
         started = time.perf_counter()
         step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
         settings = round_settings(module, self.sampling, self.anneal_steps, step)
@@ -374,24 +379,20 @@ class ProgramScoring(ProgramEvaluation):
         on_policy = module.objective.on_policy
         if on_policy:
             buffer.start_round()
-        resampled = 0 if on_policy else round(self.prefix_resampling_fraction * num_samples)
+        resampled = 0 if on_policy else round(self.prefix_resampling_fraction * number)
         if resampled:
             stream = Stream.PREFIX_RESAMPLING.at(self._stream)
-            generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
-            shortest = module.sampling.min_new_tokens
-            prefixes = draw_prefixes(buffer, tasks, resampled, shortest, generator)
-            prefixes = [item for item in prefixes if len(item[1]) < settings.max_new_tokens]
-            if prefixes:
+            seed = stream_seed(module.seed, module.global_rank, stream)
+            ends = module.sampling.min_new_tokens, settings.max_new_tokens
+            if prefixes := draw_prefixes(buffer, tasks, resampled, *ends, seed):
                 programs += self.scorer.resample_suffixes(trainer, module, prefixes, settings, stream)
-                num_samples -= resampled
-        if num_samples:
+                number -= resampled
+        if number:
             seed = stream_seed(module.seed, module.global_rank, Stream.ALLOCATION.at(self._stream))
-            generator = np.random.default_rng(seed)
-            weights = getattr(getattr(trainer, "datamodule", None), "sampling_weights", None)
-            numbers = num_samples if weights is None else allocate(num_samples * tasks, weights, generator)
-            programs += self.scorer.sample(
-                trainer, module, numbers, settings, Stream.TRAINING.at(self._stream)
-            )
+            numbers = allocated(trainer, number, tasks, seed)
+            given = trainer, module, numbers, settings, Stream.TRAINING.at(self._stream)
+            draw_more = blind > 1 and not on_policy
+            programs += self.scorer.screen(*given, blind) if draw_more else self.scorer.sample(*given)
         self.queue.add(program.drawn_at(step) for program in programs)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started

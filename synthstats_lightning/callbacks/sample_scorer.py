@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from lightning.pytorch import Trainer
 
+from synthstats_lightning.callbacks.screening import screened
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
+from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.pool.term_scorer import TermScorer
 from synthstats_lightning.programs.failure import FailureCategory
@@ -182,6 +184,38 @@ class SampleScorer:
             samples = module.sample(self.prompts, num_samples, settings, stream=stream)
         return self.submit(samples)
 
+    def screen(
+        self,
+        trainer: Trainer,
+        module: GFlowNetModule,
+        num_samples: int | Sequence[int],
+        settings: SamplingSettings,
+        stream: int,
+        candidates: float,
+    ) -> list[PendingProgram]:
+        """Samples more programs than are wanted, and hands those to the workers that the data speak for.
+
+        What each was drawn with takes into account how probable it was to be chosen.
+
+        Args:
+            trainer: The run's trainer, in whose precision the policy writes.
+            module: Whose policy writes them.
+            num_samples: Programs a task that are scored, one number or one for each.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream.
+            candidates: Programs that are sampled for each that is scored.
+        """
+        wanted = [num_samples] * len(self.tasks) if isinstance(num_samples, int) else list(num_samples)
+        with torch.no_grad(), trainer.precision_plugin.forward_context():
+            drawn = [round(candidates * number) for number in wanted]
+            samples = module.sample(self.prompts, drawn, settings, stream=stream)
+        generator = np.random.default_rng(stream_seed(module.seed, module.global_rank, stream))
+        chosen = screened(samples, self.tasks, wanted, generator)
+        return [
+            program._replace(proposal_log_prob=program.proposal_log_prob + chosen[row])
+            for row, program in self._submitted(samples, chosen)
+        ]
+
     def resample_suffixes(
         self,
         trainer: Trainer,
@@ -209,8 +243,15 @@ class SampleScorer:
 
         A program whose log-probability is not finite is left out: nothing can be learned from it.
         """
+        return [program for _, program in self._submitted(samples, range(len(samples.sources)))]
+
+    def _submitted(
+        self, samples: SampledPrograms, rows: Collection[int]
+    ) -> Iterator[tuple[int, PendingProgram]]:
         known = is_finite(torch.stack([samples.log_prob, samples.reference_log_prob]).cpu()).all(0)
-        return [self._submit_row(samples, row) for row in np.flatnonzero(known).tolist()]
+        for row in np.flatnonzero(known).tolist():
+            if row in rows:
+                yield row, self._submit_row(samples, row)
 
     def resubmit(
         self,

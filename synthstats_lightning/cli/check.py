@@ -140,7 +140,8 @@ class CheckCLI(GFlowNetCLI):
     def _at_once(self, scoring: ProgramScoring) -> SampledAtOnce:
         tasks = len(self.datamodule.tasks)
         return SampledAtOnce(
-            training=max(scoring.programs_per_step, scoring.warmup_programs) * tasks,
+            training=max(scoring.programs_per_step, scoring.warmup_programs, scoring.warmup_candidates)
+            * tasks,
             evaluation=min(self.datamodule.eval_batch_size, self.datamodule.eval_programs) * tasks,
             report=min((self.config_init.check.report.num_programs or 0) * tasks, ROUND),
         )

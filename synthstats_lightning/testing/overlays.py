@@ -45,6 +45,7 @@ NOT_ON: dict[str, tuple[str, ...]] = {
         "objective/interpolated_sub_trajectory_balance",
         "objective/rap_trajectory_balance",
         "trainer/exploration",
+        "trainer/screened",
         "trainer/benchmark_evaluation",
     ),
 }

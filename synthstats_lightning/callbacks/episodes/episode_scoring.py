@@ -47,7 +47,8 @@ class EpisodeScoring(ProgramScoring):
             default.
         transcripts: Whether episodes are written to files.
         **settings: The other arguments of `ProgramScoring`; `sampling.max_new_tokens` limits a turn, numbers
-            of programs are numbers of episodes, and `prefix_resampling_fraction` must be 0.
+            of programs are numbers of episodes, and `prefix_resampling_fraction` and `warmup_candidates`
+            must be 0.
 
     Raises:
         ValueError: If the reward is of another score, programs are to be rewritten, or a number is out of
@@ -68,6 +69,8 @@ class EpisodeScoring(ProgramScoring):
             raise ValueError(
                 f"prefix_resampling_fraction must be 0 for episodes, got {self.prefix_resampling_fraction}"
             )
+        if self.warmup_candidates:
+            raise ValueError(f"warmup_candidates must be 0 for episodes, got {self.warmup_candidates}")
         self.transcripts = transcripts
         self._files: TranscriptFiles | None = None
         self._documents: list[dict[str, Any]] = []

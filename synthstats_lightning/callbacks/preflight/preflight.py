@@ -239,6 +239,7 @@ def shorten_warmup(scoring: ProgramScoring, tasks: Sequence[Task], programs: int
     """
     scoring.given_tasks = tasks
     scoring.warmup_programs = min(scoring.warmup_programs, programs)
+    scoring.warmup_candidates = 0
     scoring.every_n_steps = STEPS + 1  # so that no round follows the steps
     scoring.replay = ReplayRatio(math.inf)
     scoring.score_cache = None  # scores that are there already would hide what they take
