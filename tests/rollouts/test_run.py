@@ -142,6 +142,7 @@ def test_a_run_whose_rounds_overlap(tmp_path, server):
     assert steps <= {0, 2, 4}
 
 
+@pytest.mark.slow
 def test_a_server_with_another_base_ends_the_run(tmp_path, server, tiny, capsys, monkeypatch):
     other = load_policy("tiny", LoraSettings(rank=4), seed=9)
     change_base(other)
@@ -154,6 +155,7 @@ def test_a_server_with_another_base_ends_the_run(tmp_path, server, tiny, capsys,
     assert "max_gap is 0.05: it has other weights" in error
 
 
+@pytest.mark.slow
 def test_a_server_that_writes_with_an_old_version_ends_the_run(tmp_path, server, capsys):
     """As a stale cache does, or a server that keeps what it had under a name."""
 
