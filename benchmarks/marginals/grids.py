@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.optimize import minimize
-from stress_parts.reference import Array, Reference, Terms, axis, over_grid
+from scipy.stats import halfnorm, norm
+from stress_parts.reference import Array, Reference, Terms, axis, gaussian, grouped, over_grid
 
 DIFFERENCE = 1e-3
 """Step of second derivatives."""
+NODES = np.linspace(-9.0, 9.0, 61)
+"""Of a standard normal effect: the trapezoidal rule of an analytic function, far into the tails."""
+LOG_WEIGHT = norm.logpdf(NODES) + math.log(NODES[1] - NODES[0])
 
 
 def integrated(
@@ -46,3 +51,49 @@ def integrated(
     narrow = 1.0 / np.sqrt(np.diag(hessian))
     axes = [axis(m - reach * w, m + reach * w, step * n) for m, w, n in zip(mode, wide, narrow, strict=True)]
     return over_grid(axes, terms, chunk)
+
+
+def of_scales(residual: Array, parts: list[Array], deviations: Sequence[float]) -> Callable[[Array], Terms]:
+    """A normal response at the logarithms of its standard deviations.
+
+    Args:
+        residual: Response minus its mean.
+        parts: Its covariance: a matrix that is known, then one for each standard deviation.
+        deviations: Those of the half-normal priors.
+    """
+
+    def terms(points: Array) -> Terms:
+        scales = np.exp(points)
+        weights = np.column_stack([np.ones(len(points)), scales**2])
+        log_density, log_row = gaussian(residual, parts, weights)
+        prior = halfnorm.logpdf(scales, scale=np.asarray(deviations)).sum(1)
+        return log_density + prior + points.sum(1), log_row
+
+    return terms
+
+
+def of_effects(
+    design: Array,
+    deviations: Sequence[float],
+    log_likelihood: Callable[[Array], Array],
+    group: Array,
+    log_prior: Callable[[Array], Array] = halfnorm.logpdf,
+) -> Callable[[Array], Terms]:
+    """Rows at coefficients and the logarithm of the standard deviation of their groups' effects.
+
+    Args:
+        design: Columns of the coefficients `[rows, coefficients]`.
+        deviations: Those of the coefficients' normal priors around 0.
+        log_likelihood: Of rows at linear predictors `[..., rows]`.
+        group: Of each row.
+        log_prior: Of the effects' standard deviation.
+    """
+
+    def terms(points: Array) -> Terms:
+        fixed, tau = points[:, :-1], np.exp(points[:, -1])
+        eta = (fixed @ design.T)[:, None] + (tau[:, None] * NODES)[..., None]
+        total, row = grouped(LOG_WEIGHT, log_likelihood(eta), group)
+        prior = norm.logpdf(fixed, scale=np.asarray(deviations)).sum(1) + log_prior(tau) + points[:, -1]
+        return total + prior, row
+
+    return terms

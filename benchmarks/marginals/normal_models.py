@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from grids import integrated
+from grids import integrated, of_scales
 from scipy.stats import halfnorm, invgamma
 from stress_parts.hierarchies import one_way, same_group
 from stress_parts.reference import Array, Case, Terms, gaussian, model
@@ -19,13 +19,7 @@ def rats() -> Case:
     common = 100.0**2 * np.ones((150, 150)) + 50.0**2 * np.outer(week, week)
     parts = [common, same_group(group), same_group(group) * np.outer(week, week), np.eye(150)]
 
-    def terms(points: Array) -> Terms:
-        scales = np.exp(points)
-        weights = np.column_stack([np.ones(len(points)), scales**2])
-        log_density, log_row = gaussian(y - 250.0, parts, weights)
-        prior = sum(halfnorm.logpdf(scales[:, k], scale=s) for k, s in enumerate((30.0, 10.0, 20.0)))
-        return log_density + prior + points.sum(1), log_row
-
+    terms = of_scales(y - 250.0, parts, [30.0, 10.0, 20.0])
     source = model(
         'mu_a = pm.Normal("mu_a", 250, 100)',
         'mu_b = pm.Normal("mu_b", 0, 50)',
@@ -50,12 +44,7 @@ def radon() -> Case:
     common = 25.0 * (np.ones((rows, rows)) + np.outer(floor, floor))
     parts = [common, same_group(county), np.eye(rows)]
 
-    def terms(points: Array) -> Terms:
-        scales = np.exp(points)
-        weights = np.column_stack([np.ones(len(points)), scales**2])
-        log_density, log_row = gaussian(y, parts, weights)
-        return log_density + halfnorm.logpdf(scales).sum(1) + points.sum(1), log_row
-
+    terms = of_scales(y, parts, [1.0, 1.0])
     source = model(
         'mu = pm.Normal("mu", 0, 5)',
         'b = pm.Normal("b", 0, 5)',
@@ -75,12 +64,7 @@ def local_level() -> Case:
     walk = np.minimum.outer(np.arange(60), np.arange(60)).astype(float)
     parts = [25.0 * np.ones((60, 60)), walk, np.eye(60)]
 
-    def terms(points: Array) -> Terms:
-        scales = np.exp(points)
-        weights = np.column_stack([np.ones(len(points)), scales**2])
-        log_density, log_row = gaussian(y, parts, weights)
-        return log_density + halfnorm.logpdf(scales).sum(1) + points.sum(1), log_row
-
+    terms = of_scales(y, parts, [1.0, 1.0])
     source = model(
         'q = pm.HalfNormal("q", 1)',
         's = pm.HalfNormal("s", 1)',

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from grids import integrated
+from grids import LOG_WEIGHT, NODES, integrated, of_effects
 from scipy.special import gammaln, log_expit
 from scipy.stats import expon, gamma, halfnorm, norm
 from stress_parts.reference import Array, Case, Reference, Terms, grouped, model
 
-NODES = np.linspace(-9.0, 9.0, 61)
-"""Of a standard normal effect: the trapezoidal rule of an analytic function, far into the tails."""
-LOG_WEIGHT = norm.logpdf(NODES) + math.log(NODES[1] - NODES[0])
 LEVELS = np.linspace(-4.0, 8.0, 481)
 """Of a level that walks."""
 
@@ -28,11 +25,6 @@ def poisson(y: Array, eta: Array) -> Array:
     return y * eta - np.exp(eta) - gammaln(y + 1)
 
 
-def normal_prior(points: Array, deviations: list[float]) -> Array:
-    """Of the first coordinates, each around 0."""
-    return sum((norm.logpdf(points[:, k], scale=s) for k, s in enumerate(deviations)), np.zeros(len(points)))
-
-
 def reedfrogs() -> Case:
     """Forty-eight tanks with a survival of their own."""
     random = np.random.default_rng(5)
@@ -40,12 +32,7 @@ def reedfrogs() -> Case:
     y = random.binomial(n, 1 / (1 + np.exp(-(1.3 + 1.6 * random.normal(size=48)))))
     tank = np.arange(48)
 
-    def terms(points: Array) -> Terms:
-        mu, s = points[:, 0], np.exp(points[:, 1])
-        eta = mu[:, None] + s[:, None] * NODES
-        total, row = grouped(LOG_WEIGHT, binomial(n, y, eta[..., None]), tank)
-        return total + normal_prior(points, [1.5]) + expon.logpdf(s) + points[:, 1], row
-
+    terms = of_effects(np.ones((48, 1)), [1.5], lambda eta: binomial(n, y, eta), tank, expon.logpdf)
     source = model(
         'mu = pm.Normal("mu", 0, 1.5)',
         's = pm.Exponential("s", 1)',
@@ -62,12 +49,12 @@ def schools_logit() -> Case:
     logit = 0.3 + 0.8 * random.normal(size=50)[school] + 0.6 * x
     y = random.binomial(1, 1 / (1 + np.exp(-logit)))
 
-    def terms(points: Array) -> Terms:
-        tau = np.exp(points[:, 2])
-        eta = (points[:, :1] + points[:, 1:2] * x)[:, None] + (tau[:, None] * NODES)[..., None]
-        total, row = grouped(LOG_WEIGHT, log_expit(np.where(y == 1, eta, -eta)), school)
-        return total + normal_prior(points, [1.5, 1.0]) + halfnorm.logpdf(tau) + points[:, 2], row
-
+    terms = of_effects(
+        np.column_stack([np.ones(600), x]),
+        [1.5, 1.0],
+        lambda eta: log_expit(np.where(y == 1, eta, -eta)),
+        school,
+    )
     source = model(
         'mu = pm.Normal("mu", 0, 1.5)',
         'b = pm.Normal("b", 0, 1)',
@@ -87,12 +74,8 @@ def salm() -> Case:
     y = random.poisson(np.exp(3.2 + 0.25 * x + 0.3 * random.normal(size=18)))
     plate = np.arange(18)
 
-    def terms(points: Array) -> Terms:
-        tau = np.exp(points[:, 2])
-        eta = (points[:, :1] + points[:, 1:2] * x)[:, None] + (tau[:, None] * NODES)[..., None]
-        total, row = grouped(LOG_WEIGHT, poisson(y, eta), plate)
-        return total + normal_prior(points, [5.0, 2.0]) + halfnorm.logpdf(tau) + points[:, 2], row
-
+    design = np.column_stack([np.ones(18), x])
+    terms = of_effects(design, [5.0, 2.0], lambda eta: poisson(y, eta), plate)
     source = model(
         'a = pm.Normal("a", 0, 5)',
         'b = pm.Normal("b", 0, 2)',
@@ -100,7 +83,9 @@ def salm() -> Case:
         'z = pm.Normal("z", 0, 1, shape=18)',
         'pm.Poisson("obs", pm.math.exp(a + b * x + tau * z[plate]), observed=y)',
     )
-    return Case(source, {"plate": plate, "x": x, "y": y}, lambda: integrated(terms, [3.0, 0.2, -1.2]))
+    return Case(
+        source, {"plate": plate, "x": x, "y": y}, lambda: integrated(terms, [3.0, 0.2, -1.2], reach=16.0)
+    )
 
 
 def seeds() -> Case:
@@ -111,13 +96,8 @@ def seeds() -> Case:
     logit = -0.5 + 0.3 * first + 0.9 * second + 0.35 * random.normal(size=21)
     y = random.binomial(n, 1 / (1 + np.exp(-logit)))
 
-    def terms(points: Array) -> Terms:
-        tau = np.exp(points[:, 3])
-        fixed = points[:, :1] + points[:, 1:2] * first + points[:, 2:3] * second
-        eta = fixed[:, None] + (tau[:, None] * NODES)[..., None]
-        total, row = grouped(LOG_WEIGHT, binomial(n, y, eta), plate)
-        return total + normal_prior(points, [2.0, 2.0, 2.0]) + halfnorm.logpdf(tau) + points[:, 3], row
-
+    design = np.column_stack([np.ones(21), first, second])
+    terms = of_effects(design, [2.0, 2.0, 2.0], lambda eta: binomial(n, y, eta), plate)
     source = model(
         'a = pm.Normal("a", 0, 2)',
         'b = pm.Normal("b", 0, 2)',
@@ -139,12 +119,8 @@ def epil() -> Case:
     patient, treated = np.repeat(np.arange(59), 4), np.repeat(random.integers(0, 2, 59), 4)
     y = random.poisson(np.exp(1.6 - 0.3 * treated + 0.7 * random.normal(size=59)[patient]))
 
-    def terms(points: Array) -> Terms:
-        tau = np.exp(points[:, 2])
-        eta = (points[:, :1] + points[:, 1:2] * treated)[:, None] + (tau[:, None] * NODES)[..., None]
-        total, row = grouped(LOG_WEIGHT, poisson(y, eta), patient)
-        return total + normal_prior(points, [3.0, 1.0]) + halfnorm.logpdf(tau) + points[:, 2], row
-
+    design = np.column_stack([np.ones(236), treated])
+    terms = of_effects(design, [3.0, 1.0], lambda eta: poisson(y, eta), patient)
     source = model(
         'a = pm.Normal("a", 0, 3)',
         'b = pm.Normal("b", 0, 1)',
