@@ -46,9 +46,13 @@ class TabularPolicy(nn.Module):
                 steps[row, t] = torch.tensor([self.rows[program[:t]], token])
         self.register_buffer("steps", steps)
 
+    def token_logits(self) -> Float[Tensor, "prompts programs tokens"]:
+        """Logits of the token behind each prefix, the stop token last."""
+        return self.logits
+
     def log_probs(self) -> Float[Tensor, "prompts programs"]:
         """Log-probability of every program under every prompt, in nats."""
-        table = at_least_float32(self.logits).masked_fill(self.blocked, -torch.inf).log_softmax(-1)
+        table = at_least_float32(self.token_logits()).masked_fill(self.blocked, -torch.inf).log_softmax(-1)
         prefix, token = self.steps[..., 0], self.steps[..., 1]
         picked = table[:, prefix.clamp(min=0), token.clamp(min=0)]
         return picked.masked_fill(prefix < 0, 0.0).sum(-1)
@@ -57,7 +61,7 @@ class TabularPolicy(nn.Module):
         self, prompt: Int[Tensor, " batch"], row: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch time"], Float[Tensor, "batch time"]]:
         """Log-probability of each token, and of stopping in its place, for given programs, in nats."""
-        table = at_least_float32(self.logits).masked_fill(self.blocked, -torch.inf).log_softmax(-1)
+        table = at_least_float32(self.token_logits()).masked_fill(self.blocked, -torch.inf).log_softmax(-1)
         prefix, token = self.steps[row].clamp(min=0).unbind(-1)
         before = table[prompt[:, None], prefix]
         return before.gather(-1, token[..., None])[..., 0], before[..., TOKENS]

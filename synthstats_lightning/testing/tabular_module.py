@@ -28,6 +28,7 @@ from synthstats_lightning.objectives.float32 import Float32Module
 from synthstats_lightning.policy.wide_adapter import WideAdapter
 from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.testing.language import (
+    TOKENS,
     TabularPolicy,
     multimodal_log_reward,
     objective_inputs,
@@ -97,7 +98,26 @@ class Flow(Float32Module):
 
 
 class WideTabularPolicy(WideAdapter, TabularPolicy):
-    """A tabular policy that no precision rounds, as adapters are not."""
+    """A tabular policy between what no precision rounds, as adapters are not, and logits that each rounds.
+
+    What is trained goes through a frozen matrix, which a precision converts, in a product, which autocast
+    takes part in: so logits are rounded as those of a language model's head are.
+
+    Args:
+        num_prompts: Prompts, each with a distribution of its own.
+        max_length: Most tokens of a program, the stop token not counted.
+    """
+
+    readout: Tensor
+
+    def __init__(self, num_prompts: int, max_length: int) -> None:
+        super().__init__(num_prompts, max_length)
+        square = torch.randn(TOKENS + 1, TOKENS + 1, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("readout", torch.linalg.qr(square).Q)
+
+    def token_logits(self) -> Float[Tensor, "prompts programs tokens"]:
+        """Logits of the token behind each prefix, in the precision of the model."""
+        return self.logits.to(self.readout.dtype) @ self.readout
 
 
 class TabularModule(LightningModule):
