@@ -25,7 +25,7 @@ class GraphLines:
         """A line's fields with a shorter graph.
 
         Args:
-            fields: Of a record; `graph` is a text or `None`.
+            fields: The fields of a record, whose `graph` is a text or `None`.
         """
         text = fields.get("graph")
         found = None if text is None else _split(text)
@@ -43,7 +43,7 @@ class GraphLines:
         """The inverse of `shorten`.
 
         Args:
-            fields: Of a line.
+            fields: The fields of a line.
 
         Raises:
             ValueError: If the line names what no line before it holds.
