@@ -163,7 +163,7 @@ class ProgramRecords:
         """Writes `programs.jsonl`, whole or not at all.
 
         Args:
-            path: The file.
+            path: Where the file is written.
             graphs: Takes up what the lines hold, for those that are appended.
         """
         graphs = GraphLines() if graphs is None else graphs
