@@ -11,7 +11,7 @@ from synthstats_lightning.confinement.landlock import interpreter_paths
 
 INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "VIRTUAL_ENV")
 """Environment variables that reach a scoring process; keys and tokens of the trainer do not."""
-INHERITED_KINDS = ("KMP_", "LC_", "MKL_", "OMP_", "PYTHON")
+INHERITED_KINDS = ("ATEN_", "DNNL_", "KMP_", "LC_", "MKL_", "NPY_", "OMP_", "ONEDNN_", "OPENBLAS_", "PYTHON")
 """Beginnings of the names of others that do."""
 PACKAGES = ("synthstats_lightning", "torch", "numpy", "scipy")
 """Packages that it may still import from."""
