@@ -44,7 +44,7 @@ class AdapterVersions:
     """The versions of one run, on all servers.
 
     Args:
-        connections: The servers.
+        connections: The servers that adapters are loaded on.
         folder: Where versions are written, each to a folder of its own.
         path_on_server: Where servers see that folder; `None` for the same path.
         keep: Versions besides the present one that servers keep.
@@ -110,7 +110,7 @@ class AdapterVersions:
         """Has a server that was started anew load the present version again: the same name, the same weights.
 
         Args:
-            connection: The server.
+            connection: The server that has lost its adapters.
         """
         with self._lock:
             version = self.current

@@ -27,7 +27,7 @@ class CompletionRequest:
     Attributes:
         prompt: Token ids of the prompt.
         number: How many programs.
-        seed: Of the first; each further one has the next.
+        seed: Random seed of the first program; each further one has the next.
         max_tokens: Most tokens of a program, stop token included.
         min_tokens: Fewest tokens, stop token not counted.
         temperature: Divides the logits.
@@ -97,7 +97,7 @@ def read_completions(answer: Any, request: CompletionRequest) -> list[Completion
     """The programs of an answer, in the order of their seeds; `None` if the server broke one off.
 
     Args:
-        answer: The server's.
+        answer: What the server has sent.
         request: What it was asked.
 
     Raises:

@@ -119,7 +119,7 @@ class Connection:
         """Waits, unless the run ends.
 
         Args:
-            seconds: How long.
+            seconds: How long it waits at most.
 
         Raises:
             RolloutError: If the run ends.
@@ -158,7 +158,7 @@ def check_url(url: str) -> str:
     """The root of a server, without a last slash and `/v1`.
 
     Args:
-        url: Of the server.
+        url: Address that the user has given.
 
     Raises:
         ValueError: If it is no address of a server.
@@ -173,7 +173,7 @@ def is_public(url: str) -> bool:
     """Whether a server is outside of this machine and its private network.
 
     Args:
-        url: Of the server.
+        url: Address of the server, with its scheme.
     """
     host = urlsplit(url).hostname or ""
     try:

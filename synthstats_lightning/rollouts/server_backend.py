@@ -50,7 +50,7 @@ class Answer(NamedTuple):
     """What came of a request.
 
     Attributes:
-        programs: In the order of their seeds.
+        programs: What was written, in the order of the seeds.
         step: Training step of the weights that wrote them.
         done: When they were there, on the clock of `time.perf_counter`.
     """
@@ -92,9 +92,9 @@ class ServerBackend:
     at once, which is written while the trainer learns.
 
     Args:
-        connections: The servers.
+        connections: The servers that programs are asked of.
         versions: What adapter requests name.
-        mode: Of what the servers' log-probabilities are.
+        mode: What the servers' log-probabilities are those of.
 
     Attributes:
         counts: What the servers have done since the last log.
@@ -125,7 +125,7 @@ class ServerBackend:
         """Nothing: another process holds the weights.
 
         Args:
-            policy: The policy.
+            policy: The policy, whose weights the servers have.
         """
         return nullcontext()
 
@@ -245,7 +245,7 @@ class ServerBackend:
         """The results of calls beside the trainer; meanwhile it says which server is away.
 
         Args:
-            futures: Of calls in `threads`.
+            futures: What `threads` has made of the calls.
 
         Raises:
             RolloutError: As the calls do.

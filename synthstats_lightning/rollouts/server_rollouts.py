@@ -110,7 +110,7 @@ class ServerRollouts(Callback):
         """Refuses a run that asks for what a server cannot do.
 
         Args:
-            module: The run's.
+            module: The module that the run trains.
             callbacks: The run's; those with `sampling` draw programs by it.
 
         Raises:
@@ -288,7 +288,7 @@ def served_model(connection: Connection) -> str:
     """Name of the base model that a server has.
 
     Args:
-        connection: The server.
+        connection: The server that is asked.
 
     Raises:
         RolloutError: If it names none.

@@ -48,8 +48,8 @@ def checked_programs(
     """A call that has a server write `PROGRAMS` programs of `TOKENS` tokens.
 
     Args:
-        policy: The trainer's.
-        connection: The server.
+        policy: The policy that the trainer holds.
+        connection: The server that is checked.
         model: What it is asked for there.
         prompt: Token ids of a prompt, from `long_prompt`.
         temperature: At which the programs are drawn.
@@ -74,7 +74,7 @@ def gap(
     """Mean absolute difference between a server's log-probabilities and the trainer's, in nats a token.
 
     Args:
-        policy: The trainer's.
+        policy: The policy that the trainer holds.
         prompt: Token ids of the prompt.
         programs: What the server wrote.
         reference: Whether the base model wrote, without the adapter.
@@ -91,7 +91,7 @@ def check_gap(found: float, limit: float, what: str) -> None:
     """Refuses a server whose weights are others.
 
     Args:
-        found: From `gap`, in nats a token.
+        found: What `gap` has returned, in nats a token.
         limit: The largest that rounding explains, in nats a token.
         what: Which server, and which weights.
 

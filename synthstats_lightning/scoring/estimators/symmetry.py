@@ -167,7 +167,7 @@ def label_swaps(target: Target, dimension: int) -> list[Relabelling]:
 
     Args:
         target: The model with its data.
-        dimension: Its parameters.
+        dimension: How many parameters the density has.
     """
     if not isinstance(target, Named):
         return []

@@ -148,7 +148,7 @@ class AffineMaps:
         Args:
             matrix: One for each particle.
             vectors: The block's values at each point.
-            slot: The step.
+            slot: Where the step's value is kept.
             inputs: Nodes of both.
         """
         compiled = self._compiled
