@@ -18,7 +18,7 @@ from synthstats_lightning.learning.screen.features import (
     scan_features,
 )
 from synthstats_lightning.learning.screen.perceptrons import Perceptron, load_perceptrons
-from synthstats_lightning.programs.outline import PARTS, Outline, outline
+from synthstats_lightning.programs.forms.outline import PARTS, Outline, outline
 from synthstats_lightning.tasks.columns import Column
 from synthstats_lightning.tasks.digest.digest import Digest, task_digest
 from synthstats_lightning.tasks.task import Task

@@ -14,7 +14,7 @@ from synthstats_lightning.learning.screen.perceptrons import save_perceptrons
 from synthstats_lightning.learning.screen.screening import QUESTIONS
 from synthstats_lightning.pretraining.screen.simulation import Simulated, simulated
 from synthstats_lightning.pretraining.screen.training import FitSettings, fit_perceptron, questions
-from synthstats_lightning.programs.outline import PARTS
+from synthstats_lightning.programs.forms.outline import PARTS
 
 PROGRAM_NAME = "python -m synthstats_lightning.pretraining.screen"
 

@@ -15,7 +15,7 @@ from synthstats_lightning.pretraining.datasets import MadeUpData, made_up_covari
 from synthstats_lightning.pretraining.grammar import write_program
 from synthstats_lightning.pretraining.names import column_names
 from synthstats_lightning.pretraining.prior_draws import Array, draw_response
-from synthstats_lightning.programs.outline import outline
+from synthstats_lightning.programs.forms.outline import outline
 from synthstats_lightning.tasks.columns import Column
 from synthstats_lightning.tasks.digest import task_digest
 from synthstats_lightning.tasks.task import Task

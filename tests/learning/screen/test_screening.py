@@ -9,7 +9,7 @@ import pytest
 
 from synthstats_lightning.learning.screen import Screen
 from synthstats_lightning.learning.screen.screening import DEFENSIVE, QUESTIONS, shipped
-from synthstats_lightning.programs.outline import PARTS
+from synthstats_lightning.programs.forms.outline import PARTS
 from synthstats_lightning.tasks import Task
 
 HEAD = "with pm.Model() as model:\n    a = pm.Normal('a', 0, 10)\n    b = pm.Normal('b', 0, 10)\n"

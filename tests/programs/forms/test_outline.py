@@ -7,7 +7,7 @@ import time
 import pytest
 
 from synthstats_lightning.programs.forms.form import form_of
-from synthstats_lightning.programs.outline import LONGEST, outline
+from synthstats_lightning.programs.forms.outline import LONGEST, outline
 from tests.programs.forms.cases import CASES as CASES_OF_FORMS
 from tests.programs.forms.cases import COLUMNS, graphs
 
