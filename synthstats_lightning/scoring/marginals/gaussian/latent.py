@@ -175,14 +175,14 @@ class NormalBlock:
             return vector_rows(start, _known(torch.zeros(1, math.prod(shape))), self._field(node, at))
         batch, steps = shape[:-1], (*shape[:-1], shape[-1] - 1)
         first, drift = (self.mapped(i, at, s) for i, s in ((inputs[0], batch), (inputs[2], steps)))
-        scales = [self._natural(inputs[1], at.values).expand(-1, *batch), self._natural(inputs[3], at.values)]
+        scales = [_broadcast(self._natural(inputs[i], at.values), s) for i, s in ((1, batch), (3, steps))]
         walks = math.prod(batch)
         return walk_rows(
             start,
             first,
             drift,
             scales[0].reshape(-1, walks, 1),
-            scales[1].expand(-1, *steps).reshape(-1, walks, steps[-1]),
+            scales[1].reshape(-1, walks, steps[-1]),
         )
 
     def _field(self, node: int, at: Evaluated) -> Whitening:
@@ -212,7 +212,7 @@ class NormalBlock:
         if node in at.maps:
             return spread(at.maps[node], self._compiled.shapes[node], wanted)
         value = self._natural(node, at.values)
-        return _known(value.expand(len(value), *wanted).reshape(len(value), -1))
+        return _known(_broadcast(value, wanted))
 
     def scale(self, node: int, at: Evaluated, wanted: Shape) -> Float[Tensor, "#particles #elements"]:
         """Standard deviations, one for all or one for each element of a shape.
@@ -225,7 +225,7 @@ class NormalBlock:
         value = self._natural(node, at.values)
         if math.prod(value.shape[1:]) == 1:
             return value.reshape(-1, 1)
-        return value.expand(len(value), *wanted).reshape(len(value), -1)
+        return _broadcast(value, wanted)
 
     def _natural(self, node: int, values: Values) -> Tensor:
         """A node's value `[particles or 1, *shape]`."""
@@ -258,6 +258,13 @@ class NormalBlock:
                 found = float(error.max())
                 worst = found if worst is math.inf else max(worst, found)
         return worst
+
+
+def _broadcast(value: Tensor, wanted: Shape) -> Float[Tensor, "particles elements"]:
+    """Each particle's value in a shape that it broadcasts to, which may have more dimensions."""
+    own, particles = value.shape[1:], len(value)
+    aligned = value.reshape(particles, *(1,) * (len(wanted) - len(own)), *own)
+    return aligned.expand(particles, *wanted).reshape(particles, -1)
 
 
 def _known(value: Float[Tensor, "#particles elements"]) -> Affine:
