@@ -47,7 +47,7 @@ RESPONSES = {
     "binomial": 'pm.Binomial("obs", n=8, logit_p=eta, observed=y)',
 }
 NO_BLOCK = {("slopes", "poisson")}
-"""Of these the check of the block's own proposal fails in both spellings, so there is nothing to compare."""
+"""Where no block is taken, so that there is nothing to compare."""
 CASES = [(s, r) for s in STRUCTURES for r in RESPONSES if (s, r) not in NO_BLOCK]
 
 
