@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from synthstats_lightning.policy import Policy
 from synthstats_lightning.rollouts.connection import Connection
-from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
+from synthstats_lightning.rollouts.errors import AdapterError, RefusedError, RolloutError
 
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -198,19 +198,19 @@ def check_adapter(policy: Policy) -> None:
         policy: Whose adapter it is.
 
     Raises:
-        ValueError: If there is none, or it changes other layers.
+        AdapterError: If there is none, or it changes other layers.
     """
     if not policy.has_adapter:
-        raise ValueError("rollouts need an adapter to publish, got a policy without one")
+        raise AdapterError("rollouts need an adapter to publish, got a policy without one")
     config: Any = policy.model.peft_config["default"]
     if config.modules_to_save:
-        raise ValueError(
+        raise AdapterError(
             f"lora.modules_to_save must be null where a server samples, got {config.modules_to_save}"
         )
     targets = config.target_modules
     named = {str(name).rpartition(".")[2] for name in ([targets] if isinstance(targets, str) else targets)}
     if others := sorted(named - set(ADAPTED)):
-        raise ValueError(
+        raise AdapterError(
             f"lora.target_modules must be among {', '.join(ADAPTED)} where a server samples, got {others[0]}"
         )
 

@@ -27,7 +27,7 @@ class Connection:
     Args:
         url: Where the server is, with or without `/v1` behind it.
         api_key_env: Name of the environment variable that holds the key; `None` for none.
-        timeout_s: Seconds that one request may take once it is connected.
+        timeout_s: Seconds for which a server that is connected may send nothing.
         patience_s: Seconds for which a server that is away is asked again and again.
 
     Attributes:

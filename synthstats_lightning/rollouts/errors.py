@@ -32,3 +32,7 @@ class AnswerError(RolloutError):
 
 class WeightsError(RolloutError):
     """A server's log-probabilities are not those of the weights that it should have."""
+
+
+class AdapterError(RolloutError, ValueError):
+    """An adapter that a server would load in part, or not at all."""

@@ -57,7 +57,7 @@ class ServerRollouts(Callback):
         adapter_folder: Where versions are written; by default `adapters` in the run's folder.
         path_on_server: Where the server sees that folder, if that is elsewhere.
         api_key_env: Name of the environment variable that holds the server's key.
-        timeout_s: Seconds that one request may take.
+        timeout_s: Seconds for which a server may send nothing before it is asked again.
         patience_s: Seconds for which a server that is away is waited for.
         overlap: Whether the next round of programs is written while the trainer learns from those before, by
             an adapter that is as much older; never where `scoring.synchronous` is set, for objectives on

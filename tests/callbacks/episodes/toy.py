@@ -11,45 +11,16 @@ import torch
 from synthstats_lightning.policy import Policy, load_policy
 from synthstats_lightning.policy.turns import answer_tokens, turn_frame
 from synthstats_lightning.replay import Trajectory
+from synthstats_lightning.testing.listed_language import WORDS, save_listed_model
 
 STOP, A, B, USER, X = range(5)
-WORDS = ["<stop>", "A", "B", "U", "x"]
-TEMPLATE = (
-    "{% for message in messages %}{% if message['role'] == 'user' %}U {{ message['content'] }}"
-    "{% else %}{{ message['content'] }}<stop>{% endif %}{% endfor %}"
-)
 PROMPT = (USER, X)
 TURN_LIMIT = 2
 
 
 def toy_policy(folder: Path) -> Policy:
     """A random model of one layer, all of whose weights learn."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-
-    tokenizer = Tokenizer(models.WordLevel({word: token for token, word in enumerate(WORDS)}, unk_token="x"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<stop>", eos_token="<stop>")
-    fast.chat_template = TEMPLATE
-    fast.save_pretrained(folder)
-    config = Qwen3Config(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=32,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=STOP,
-        pad_token_id=STOP,
-        initializer_range=0.3,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        Qwen3ForCausalLM(config).save_pretrained(folder)
+    save_listed_model(folder)
     policy = load_policy(str(folder), lora=None)
     for parameter in policy.parameters():
         parameter.requires_grad_(True)
