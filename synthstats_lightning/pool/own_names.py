@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from synthstats_lightning.programs import parse_graph
@@ -10,6 +11,8 @@ from synthstats_lightning.programs.demands.censoring import censored_graph
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.scoring.process.messages import TaskMessage
 
+_UNKNOWN = re.compile(r"name '(\w+)' is not defined")
+_MOST_NAMES = 12
 _CANONICAL = re.compile(r"(?<![\w.])v\d+(?!\w)")
 
 
@@ -32,3 +35,20 @@ def in_own_names(text: str, document: str, message: TaskMessage) -> str:
         return text
     known = {name: own for name, own in names.items() if name not in message.schema.columns}
     return _CANONICAL.sub(lambda match: known.get(match[0], match[0]), text)
+
+
+def with_known_names(text: str, message: TaskMessage) -> str:
+    """A message about a name that nothing has, with the nearest column's, or those that a program may use.
+
+    Args:
+        text: What became of the program.
+        message: The task that it models.
+    """
+    found = _UNKNOWN.search(text)
+    if found is None:
+        return text
+    names = [*message.schema.columns, *message.schema.views, message.schema.response]
+    if near := difflib.get_close_matches(found[1], names, n=1, cutoff=0.75):
+        return f"{text}; the nearest column is {near[0]!r}"
+    more = ", ..." if len(names) > _MOST_NAMES else ""
+    return f"{text}; the columns are {', '.join(names[:_MOST_NAMES])}{more}"

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from synthstats_lightning.pool.own_names import in_own_names
+from synthstats_lightning.pool.own_names import in_own_names, with_known_names
 from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.literals import literal_copies, source_literals
@@ -86,7 +86,8 @@ class ProgramWorker:
             if score.message is not None:
                 score = replace(score, message=in_own_names(score.message, graph, message))
         except ProgramFailure as failure:
-            score = Score.failed(failure.category, failure.message, time.perf_counter() - started)
+            text = with_known_names(failure.message, message)
+            score = Score.failed(failure.category, text, time.perf_counter() - started)
         copies = literal_copies(source_literals(source), message.response)
         return replace(score, literal_copies=max(copies, score.literal_copies))
 

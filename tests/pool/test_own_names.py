@@ -2,7 +2,7 @@
 
 import json
 
-from synthstats_lightning.pool.own_names import in_own_names
+from synthstats_lightning.pool.own_names import in_own_names, with_known_names
 from synthstats_lightning.programs import parse_graph
 from synthstats_lightning.programs.canonical import canonicalise, latent_names
 from synthstats_lightning.programs.graph import DataSchema
@@ -37,3 +37,14 @@ def test_columns_and_graphs_that_do_not_parse_stay_as_they_are():
     schema = DataSchema({"v0": "float64", "count": "int64"}, "length", "float64", ROWS)
     assert in_own_names("v0 has values", document, told(schema)) == "v0 has values"
     assert in_own_names("v0 has values", "{}", told()) == "v0 has values"
+
+
+def test_a_name_that_nothing_has():
+    columns = {"time_limit": "float64", "age": "int64"}
+    message = told(DataSchema(columns, "time", "float64", ROWS))
+    unknown = "line 3: NameError: name '{}' is not defined"
+    assert with_known_names(unknown.format("ages"), message).endswith("; the nearest column is 'age'")
+    assert with_known_names(unknown.format("event"), message).endswith("; the columns are time_limit, age, time")
+    wide = told(DataSchema(dict.fromkeys(map("c{}".format, range(40)), "float64"), "y", "float64", ROWS))
+    assert with_known_names(unknown.format("event"), wide).endswith(", c10, c11, ...")
+    assert with_known_names("line 3: ValueError: no", message) == "line 3: ValueError: no"

@@ -219,3 +219,11 @@ def test_every_program_builds_and_declares_the_quantities_of_every_goal() -> Non
                 assert wanted <= declared, (task.reference, declared)
                 used.add(task.reference)
     assert used == set(reference_names()) - set(BUNDLED_TASKS)
+
+
+def test_a_misspelled_column_is_said_with_the_nearest(scorer: ProgramScorer) -> None:
+    task = get_task("dugongs")
+    score = scorer.score(reference_program(task).replace("age", "agee"), task)
+    assert score.failure is FailureCategory.RAISED
+    assert score.message is not None
+    assert score.message.endswith("name 'agee' is not defined; the nearest column is 'age'")
