@@ -44,7 +44,8 @@ def test_a_name_that_nothing_has():
     message = told(DataSchema(columns, "time", "float64", ROWS))
     unknown = "line 3: NameError: name '{}' is not defined"
     assert with_known_names(unknown.format("ages"), message).endswith("; the nearest column is 'age'")
-    assert with_known_names(unknown.format("event"), message).endswith("; the columns are time_limit, age, time")
+    told_of = with_known_names(unknown.format("event"), message)
+    assert told_of.endswith("; the columns are time_limit, age, time")
     wide = told(DataSchema(dict.fromkeys(map("c{}".format, range(40)), "float64"), "y", "float64", ROWS))
     assert with_known_names(unknown.format("event"), wide).endswith(", c10, c11, ...")
     assert with_known_names("line 3: ValueError: no", message) == "line 3: ValueError: no"
