@@ -11,6 +11,7 @@ from synthstats_lightning.rollouts import AdapterVersions, Connection, RolloutEr
 from synthstats_lightning.rollouts import adapter_versions as versions_file
 from synthstats_lightning.rollouts.adapter_versions import check_adapter
 from synthstats_lightning.rollouts.connection import is_public
+from synthstats_lightning.rollouts.errors import AdapterError
 from tests.policy.test_sampling import PROMPTS, stop_often
 from tests.rollouts.conftest import change, publish
 from tests.support.completion_server import serving
