@@ -40,7 +40,8 @@ def add_demonstrations(
     """
     policy = module.loaded_policy
     index = {task.name: number for number, task in enumerate(scorer.tasks)}
-    tokens = [tuple(policy.encode_program(item.source)) for item in demonstrations]
+    facts = {name: scorer.prompts[number].facts for name, number in index.items()}
+    tokens = [tuple(policy.encode_program(item.source, facts[item.task])) for item in demonstrations]
     given = [
         (item, Trajectory(index[item.task], ids, 0.0, 0.0))
         for item, ids in zip(demonstrations, tokens, strict=True)

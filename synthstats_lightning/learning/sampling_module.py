@@ -21,7 +21,7 @@ from synthstats_lightning.policy import (
     sample_episodes,
 )
 from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
-from synthstats_lightning.policy.prompt_room import check_reads_data, check_room
+from synthstats_lightning.policy.prompt_room import check_plain, check_reads_data, check_room
 from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
 from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.runtime.default_dtype import float32_by_default
@@ -148,6 +148,8 @@ class SamplingModule(LightningModule):
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
         check_reads_data(policy.text_config, policy.name, any(prompt.data for prompt in prompts))
+        if environments:
+            check_plain(policy, "experiments")
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
         priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
         at: dict[str, Any] = {"seed": self.seed, "rank": self.global_rank, "step": stream}
@@ -159,7 +161,8 @@ class SamplingModule(LightningModule):
                 requests = [prompt.request for prompt in prompts]
                 config = policy.text_config
                 check_room(config, policy.name, encoded, requests, settings.max_new_tokens)
-                programs = policy.sample(encoded, num_samples, settings, **at)
+                facts = [prompt.facts for prompt in prompts]
+                programs = policy.sample(encoded, num_samples, settings, **at, facts=facts)
         self._tell_plan(policy)
         if self.throughput is not None:
             own = programs.program_mask if programs.own_mask is None else programs.own_mask
@@ -195,8 +198,9 @@ class SamplingModule(LightningModule):
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
         priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
         at = self.seed, self.global_rank, stream
+        facts = [prompt.facts for prompt in prompts]
         with float32_by_default():
             backend = self.backend_of(stream)
             return resample_suffixes(
-                policy, encoded, prompt_index, prefixes, settings, *at, priors, backend=backend
+                policy, encoded, prompt_index, prefixes, settings, *at, priors, backend=backend, facts=facts
             )

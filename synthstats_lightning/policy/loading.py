@@ -14,6 +14,7 @@ import torch
 
 from synthstats_lightning.policy.base_identity import base_identity, check_adapter
 from synthstats_lightning.policy.language_part import (
+    PolicyError,
     check_supported,
     is_multimodal,
     load_processor_template,
@@ -23,7 +24,10 @@ from synthstats_lightning.policy.language_part import (
 from synthstats_lightning.policy.log_probs import OutputHead
 from synthstats_lightning.policy.lora import LoraSettings, add_adapter, load_adapter
 from synthstats_lightning.policy.model_settings import ModelSettings
+from synthstats_lightning.policy.pointers.spelling import KEY as SPELLING_KEY
+from synthstats_lightning.policy.pointers.spelling import POINTING, PointerSpelling
 from synthstats_lightning.policy.policy import Policy
+from synthstats_lightning.policy.text.spelling import PlainSpelling, Spelling
 
 TINY = "tiny"
 """Name of the bundled policy."""
@@ -87,12 +91,35 @@ def load_policy(
             adapted = add_adapter(language_model, lora)
     # asked for anew: the adapter may have wrapped it
     head = replace(head, module=language_model.get_output_embeddings())
-    policy = Policy(adapted, tokenizer, name_or_folder, head, model, base)
+    spelling = spelling_of(tokenizer, text_config(language_model.config), name_or_folder)
+    policy = Policy(adapted, tokenizer, name_or_folder, head, model, base, spelling)
     if adapter is not None:
         check_adapter(adapter, policy.identity(), strict=model.check_base)
     if reference == "adapter":
         policy.refer_to_present()
     return policy.train(policy.has_adapter)
+
+
+def spelling_of(tokenizer: Any, config: Any, name: str) -> Spelling:
+    """How a policy words requests and programs: what the tokenizer's configuration declares.
+
+    Args:
+        tokenizer: A transformers tokenizer; `"spelling": "pointers"` in its configuration declares tokens
+            that stand for columns.
+        config: Configuration of the language model.
+        name: Name of the policy, for messages.
+
+    Raises:
+        PolicyError: If it declares a spelling that there is not.
+    """
+    declared = tokenizer.init_kwargs.get(SPELLING_KEY)
+    if declared is None:
+        return PlainSpelling(tokenizer)
+    if declared != POINTING:
+        raise PolicyError(
+            f"{SPELLING_KEY} of policy {name!r} must be {POINTING!r} or absent, got {declared!r}"
+        )
+    return PointerSpelling(tokenizer, int(config.vocab_size), name, hasattr(config, "slot_rows"))
 
 
 def check_reference(reference: Reference, adapter: str | Path | None) -> None:
@@ -143,6 +170,9 @@ def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
     """Model and tokenizer."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
+    from synthstats_lightning.policy.pointers.model import register
+
+    register()
     revision = settings.revision or "main"
     arguments: dict[str, Any] = {"dtype": settings.dtype, "revision": revision}
     if settings.attention is not None:

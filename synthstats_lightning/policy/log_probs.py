@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -81,8 +81,23 @@ class ProgramLogProbs(NamedTuple):
     hidden: Float[Tensor, "batch time hidden"]
 
 
+class AllowedTokens(NamedTuple):
+    """Which tokens can be written: all others have probability 0.
+
+    Attributes:
+        table: One row a prompt, True on the tokens that may follow it.
+        row: Which of these rows each token goes by.
+    """
+
+    table: Bool[Tensor, "prompts vocabulary"]
+    row: Int[Tensor, " tokens"]
+
+
 def token_log_probs(
-    hidden: Float[Tensor, "tokens hidden"], targets: Int[Tensor, " tokens"], head: OutputHead
+    hidden: Float[Tensor, "tokens hidden"],
+    targets: Int[Tensor, " tokens"],
+    head: OutputHead,
+    allowed: AllowedTokens | None = None,
 ) -> Float[Tensor, " tokens"]:
     """The log softmax(logits)[target] of each token, in float32.
 
@@ -92,13 +107,14 @@ def token_log_probs(
         hidden: Last hidden states of the positions that predict the targets.
         targets: Token id that each position predicts.
         head: What turns hidden states into logits.
+        allowed: Which tokens can be written; all where it is not given.
 
     Returns:
         Log-probabilities in nats.
     """
-    if head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0:
+    if allowed is None and head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0:
         return fused_token_log_probs(hidden, targets, head)
-    return chunked_token_log_probs(hidden, targets, head)
+    return _chunked(hidden, targets, head, None, CHUNK_ELEMENTS, allowed)[:, 0]
 
 
 def fused_token_log_probs(
@@ -148,6 +164,7 @@ def token_and_stop_log_probs(
     targets: Int[Tensor, " tokens"],
     head: OutputHead,
     stop_ids: tuple[int, ...],
+    allowed: AllowedTokens | None = None,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> TokenLogProbs:
     """`token_log_probs` and, from the same pass over the vocabulary, the probability of stopping.
@@ -160,13 +177,14 @@ def token_and_stop_log_probs(
         targets: Token id that each position predicts.
         head: What turns hidden states into logits.
         stop_ids: Tokens that end a program, at least one.
+        allowed: Which tokens can be written; all where it is not given.
         chunk_elements: Logits that the chunked form holds at once.
 
     Returns:
         Log-probabilities in nats, float32.
     """
-    if not (head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0):
-        token, stop = _chunked(hidden, targets, head, stop_ids, chunk_elements).unbind(-1)
+    if not (allowed is None and head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0):
+        token, stop = _chunked(hidden, targets, head, stop_ids, chunk_elements, allowed).unbind(-1)
         return TokenLogProbs(token, stop)
     token = fused_token_log_probs(hidden, targets, head)
     weight, bias = head.module.weight, head.module.bias
@@ -205,21 +223,30 @@ def forbid_early_stop(
 
 
 def _chunked(
-    hidden: Tensor, targets: Tensor, head: OutputHead, stop_ids: tuple[int, ...] | None, chunk_elements: int
+    hidden: Tensor,
+    targets: Tensor,
+    head: OutputHead,
+    stop_ids: tuple[int, ...] | None,
+    chunk_elements: int,
+    allowed: AllowedTokens | None = None,
 ) -> Float[Tensor, "tokens values"]:
     """Per token, the log-probability of the target and, where asked for, of the stop tokens."""
 
-    def piece(hidden: Tensor, targets: Tensor) -> Tensor:
+    def piece(hidden: Tensor, targets: Tensor, row: Tensor) -> Tensor:
         logits = head.logits(hidden)
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed.table[row], -torch.inf)
         values = [logits.gather(-1, targets[:, None])[:, 0]]
         if stop_ids is not None:
             values.append(logits[:, list(stop_ids)].logsumexp(-1))
         return torch.stack(values, -1) - logits.logsumexp(-1, keepdim=True)
 
     size = _chunk_size(int(head.module.weight.shape[0]), chunk_elements)
+    rows = targets if allowed is None else allowed.row
+    parts = (torch.split(each, size) for each in (hidden, targets, rows))
     pieces = [
-        checkpoint(piece, h, t, use_reentrant=False) if torch.is_grad_enabled() else piece(h, t)
-        for h, t in zip(torch.split(hidden, size), torch.split(targets, size), strict=True)
+        checkpoint(piece, *part, use_reentrant=False) if torch.is_grad_enabled() else piece(*part)
+        for part in zip(*parts, strict=True)
     ]
     return torch.cat(pieces)
 

@@ -26,6 +26,7 @@ from synthstats_lightning.policy.hidden import (
 )
 from synthstats_lightning.policy.language_part import text_backbone, text_config
 from synthstats_lightning.policy.log_probs import (
+    AllowedTokens,
     OutputHead,
     ProgramLogProbs,
     forbid_early_stop,
@@ -42,9 +43,11 @@ from synthstats_lightning.policy.sampling import (
 )
 from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
 from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
-from synthstats_lightning.policy.text.answer_tokens import ReadProgram, read_program
+from synthstats_lightning.policy.text.answer_tokens import ReadProgram
+from synthstats_lightning.policy.text.spelling import PlainSpelling, Spelling
 from synthstats_lightning.policy.text.stops import StopStrings, stop_token_ids
 from synthstats_lightning.policy.wide_adapter import WideAdapter
+from synthstats_lightning.tasks.facts import Facts
 
 
 class Policy(WideAdapter):
@@ -57,6 +60,7 @@ class Policy(WideAdapter):
         head: Output layer of the model, from hidden states to logits.
         settings: How it was loaded, is asked and is read.
         base: What identifies the base weights, from `base_identity`.
+        spelling: How it words requests and programs; by default as they are.
 
     Raises:
         ValueError: If there is no compiler to compile with.
@@ -67,6 +71,7 @@ class Policy(WideAdapter):
         stop_token_ids: Tokens that end a program.
         stop_token_id: The one that given programs are ended with.
         stop_strings: Strings that end a program, too.
+        spelling: How it words requests and programs.
         settings: How the model was loaded, is asked and is read.
         memory: Plans how many programs are decoded at once.
         reference_adapter: The reference's own adapter; `None` where the reference is the base alone.
@@ -81,12 +86,14 @@ class Policy(WideAdapter):
         head: OutputHead,
         settings: ModelSettings = ModelSettings(),  # noqa: B008 - frozen
         base: Mapping[str, str] | None = None,
+        spelling: Spelling | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
         self.name = name
         self.settings = settings
+        self.spelling = spelling or PlainSpelling(tokenizer)
         self.base = dict(base or {})
         whole = self.language_model
         self.stop_token_ids = stop_token_ids(
@@ -136,31 +143,36 @@ class Policy(WideAdapter):
     # -- text and tokens
 
     def encode_prompt(
-        self, rules: str, request: str, thinking: bool | None = None, data: str = ""
+        self,
+        rules: str,
+        request: str,
+        thinking: bool | None = None,
+        data: str = "",
+        facts: Facts | None = None,
     ) -> list[int]:
-        """Token ids of a prompt, up to where the program starts; see `encoding.encode_prompt`.
+        """Token ids of a prompt, up to where the program starts; see `tasks.Prompt` and `Spelling`.
 
         Whether a model that can think is asked to goes by the settings where `thinking` is `None`.
         """
         asked = self.settings.thoughts != "none" if thinking is None else thinking
-        return encoding.encode_prompt(self.tokenizer, rules, request, asked, data)
+        return self.spelling.prompt(rules, request, asked, data, facts)
 
-    def encode_program(self, source: str) -> list[int]:
-        """Token ids of a given program, the stop token included."""
-        return [*self.tokenizer(source, add_special_tokens=False).input_ids, self.stop_token_id]
+    def encode_program(self, source: str, facts: Facts | None = None) -> list[int]:
+        """Token ids of a given program, which answers `facts`, the stop token included."""
+        return [*self.spelling.program(source, facts), self.stop_token_id]
 
     def without_stop(self, ids: Sequence[int] | Int[Tensor, " time"]) -> list[int]:
         """Sampled tokens without the stop token behind them, if there is one."""
         tokens = [int(token) for token in ids]
         return tokens[:-1] if tokens and tokens[-1] in self.stop_token_ids else tokens
 
-    def read(self, ids: Sequence[int] | Int[Tensor, " time"]) -> ReadProgram:
-        """The program in sampled tokens, and which of them it was taken from."""
-        return read_program(self.tokenizer, self.without_stop(ids), self.stop_strings.strings)
+    def read(self, ids: Sequence[int] | Tensor, facts: Facts | None = None) -> ReadProgram:
+        """The program in sampled tokens, which answers `facts`, and which of them it was taken from."""
+        return self.spelling.read(self.without_stop(ids), facts, self.stop_strings.strings)
 
-    def decode(self, ids: Sequence[int] | Int[Tensor, " time"]) -> str:
+    def decode(self, ids: Sequence[int] | Tensor, facts: Facts | None = None) -> str:
         """Source of the program in sampled tokens: without stop token, thoughts, prose and code fences."""
-        return self.read(ids).source
+        return self.read(ids, facts).source
 
     # -- log-probabilities
 
@@ -293,10 +305,12 @@ class Policy(WideAdapter):
             self._forward,
         )
         states, targets = hidden[counted], program_ids[counted]
+        allowed = self.spelling.allowed(prompt_ids.masked_fill(~prompt_mask, self.pad_token_id))
+        given = None if allowed is None else AllowedTokens(allowed, counted.nonzero()[:, 0])
         if not stop:
-            values = token_log_probs(states, targets, self._head)
+            values = token_log_probs(states, targets, self._head, given)
             return [values.new_zeros(program_ids.shape).masked_scatter(counted, values)]
-        both = token_and_stop_log_probs(states, targets, self._head, tuple(self.stop_token_ids))
+        both = token_and_stop_log_probs(states, targets, self._head, tuple(self.stop_token_ids), given)
         spread = [value.new_zeros(program_ids.shape).masked_scatter(counted, value) for value in both]
         return [*spread, hidden]
 
@@ -377,6 +391,7 @@ class Policy(WideAdapter):
         step: int = 0,
         prior_prompts: Sequence[Sequence[int]] | None = None,
         backend: SamplingBackend = LOCAL,
+        facts: Sequence[Facts | None] | None = None,
     ) -> SampledPrograms:
         """Draw programs for several prompts.
 
@@ -392,6 +407,7 @@ class Policy(WideAdapter):
             step: Training step, or number of the random stream; each has other random numbers.
             prior_prompts: What the reference policy is given in place of each prompt; by default the same.
             backend: Who writes; log-probabilities are this policy's in any case.
+            facts: What the programs of each prompt are read with, where the policy words requests itself.
 
         Returns:
             As many programs as asked for, those of one prompt together.
@@ -415,10 +431,9 @@ class Policy(WideAdapter):
                 f"num_samples must be at least 1, or a number for each of {len(prompts)} prompts,"
                 f" got {num_samples}"
             )
-        if self.settings.thoughts == "stripped" and settings.min_new_tokens:
-            raise ValueError(
-                f"min_new_tokens must be 0 where thoughts are stripped, got {settings.min_new_tokens}"
-            )
+        least = settings.min_new_tokens
+        if self.settings.thoughts == "stripped" and least:
+            raise ValueError(f"min_new_tokens must be 0 where thoughts are stripped, got {least}")
         counts = torch.tensor(given, device=self.device)
         positions = getattr(self.text_config, "max_position_embeddings", None)
         longest = max(len(prompt) for prompt in [*prompts, *priors])
@@ -434,13 +449,15 @@ class Policy(WideAdapter):
                 decoded = backend.decode(self, distinct, row_prompt, settings, generator)
             if self.settings.thoughts == "stripped":
                 decoded = stripped(self, decoded, distinct, row_prompt)
-            ids, mask, least = decoded.program_ids, decoded.program_mask, settings.min_new_tokens
+            ids, mask = decoded.program_ids, decoded.program_mask
             with self.reference():
                 reference = forced_log_probs(self, *distinct_prompts(priors, counts), ids, mask, least)
         rows = zip(ids.tolist(), mask.sum(1).tolist(), strict=True)
-        read = [self.read(row[:length]) for row, length in rows]
+        prompt_index = torch.arange(len(prompts), device=self.device).repeat_interleave(counts)
+        asked = [None if facts is None else facts[index] for index in prompt_index.tolist()]
+        read = [self.read(row[:length], each) for (row, length), each in zip(rows, asked, strict=True)]
         return SampledPrograms(
-            prompt_index=torch.arange(len(prompts), device=self.device).repeat_interleave(counts),
+            prompt_index=prompt_index,
             program_ids=decoded.program_ids,
             program_mask=decoded.program_mask,
             log_prob=decoded.log_prob,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 FEWEST_TOKENS = 64
 """Tokens that a program needs at least."""
@@ -49,6 +49,35 @@ def check_room(
                 " (`columns: [...]`, or `screen: 8` for those that go with the response best), a shorter"
                 " description, or a policy with a longer context"
             )
+
+
+class NotPlainError(PromptError):
+    """A use that needs a policy whose tokens are text."""
+
+
+@runtime_checkable
+class Spelled(Protocol):
+    """A policy, as far as this is about its spelling."""
+
+    name: str
+    spelling: Any
+
+
+def check_plain(policy: Spelled, use: str) -> None:
+    """Refuses what a policy that words requests itself was not made for.
+
+    Args:
+        policy: Who is to be used.
+        use: What for, for the message.
+
+    Raises:
+        NotPlainError: If its spelling is not plain.
+    """
+    if not policy.spelling.plain:
+        raise NotPlainError(
+            f"policy {policy.name!r} has tokens for columns and words requests itself, so that it cannot be"
+            f" used for {use}; policies whose tokens are text can"
+        )
 
 
 def check_reads_data(config: Any, policy: str, shown: bool) -> None:

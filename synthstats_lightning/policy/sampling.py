@@ -280,6 +280,7 @@ def decode_programs(
     generator: torch.Generator,
     randomness: RowRandomness | None = None,
     stop_strings: StopStrings | None = None,
+    allowed: Bool[Tensor, "prompts vocabulary"] | None = None,
 ) -> Decoded:
     """Draw one program per row. Each prompt is run once; its rows share what the cache holds of it.
 
@@ -298,6 +299,7 @@ def decode_programs(
         generator: Source of all randomness, on CPU.
         randomness: Of the rows, where they have drawn it themselves; the generator is not used then.
         stop_strings: Strings that end a program besides the stop tokens.
+        allowed: Which tokens may follow each prompt; all where it is not given.
 
     Returns:
         Programs on the device of `row_prompt`, cut at the longest.
@@ -328,6 +330,8 @@ def decode_programs(
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
     for step in range(limit):
         logits = head.logits(hidden)
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed[row_prompt[rows]], -torch.inf)
         if step < settings.min_new_tokens:
             logits = logits.index_fill(-1, stops, -torch.inf)
         own = None if temperatures is None else temperatures[rows]

@@ -17,6 +17,7 @@ from synthstats_lightning.policy.sampling import (
     stream_seed,
 )
 from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
+from synthstats_lightning.tasks.facts import Facts
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
 """Prompt and prefix of one program."""
@@ -34,6 +35,7 @@ def resample_suffixes(
     step: int = 0,
     prior_prompts: Sequence[Sequence[int]] | None = None,
     backend: SamplingBackend = LOCAL,
+    facts: Sequence[Facts | None] | None = None,
 ) -> SampledPrograms:
     """Programs that begin with given tokens and go on as the policy will (back-and-forth local search).
 
@@ -53,6 +55,7 @@ def resample_suffixes(
         step: Number of the random stream.
         prior_prompts: What the reference policy is given in place of each prompt; by default the same.
         backend: Who writes the ends; log-probabilities are the policy's in any case.
+        facts: What the programs of each prompt are read with, where the policy words requests itself.
 
     Raises:
         ValueError: If a prefix is too short or too long.
@@ -76,7 +79,8 @@ def resample_suffixes(
         if prior_prompts is not None:
             given = [tuple(prior_prompts[index]) for index in prompt_index]
         reference = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=True)
-    read = [policy.read(list(tokens)) for tokens, _ in programs]
+    asked = [None if facts is None else facts[index] for index in prompt_index]
+    read = [policy.read(list(tokens), each) for (tokens, _), each in zip(programs, asked, strict=True)]
     return SampledPrograms(
         prompt_index=torch.tensor(list(prompt_index), dtype=torch.long, device=policy.device),
         program_ids=ids,

@@ -43,11 +43,13 @@ class Row(NamedTuple):
 
     Attributes:
         request: Task token and request.
-        programs: Each from its program token to its stop token.
+        programs: Each from its program token, or what stands before it, to its stop token.
+        given: Tokens of each program that are not predicted; by default the first.
     """
 
     request: list[int]
     programs: list[list[int]]
+    given: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self.request) + sum(len(program) for program in self.programs)
@@ -74,7 +76,8 @@ def pack(rows: Sequence[Row], pad: int) -> PackedBatch:
         for segment, program in enumerate(row.programs, start=1):
             stop = place + len(program)
             tokens[index, place:stop] = torch.tensor(program)
-            targets[index, place : stop - 1] = torch.tensor(program[1:])
+            first = 1 if row.given is None else row.given[segment - 1]
+            targets[index, place + first - 1 : stop - 1] = torch.tensor(program[first:])
             positions[index, place:stop] = torch.arange(start, start + len(program))
             segments[index, place:stop] = segment
             place = stop

@@ -9,7 +9,7 @@ programs and prompts are pieces of their own and become single tokens, which kee
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -45,37 +45,42 @@ PHRASES = (
 PIECES = "|".join((*PHRASES, r"\n", r"[0-9]", r" ?[A-Za-z]+", r"\"?[^A-Za-z0-9\n\"]+", r"\"", r"[\s\S]"))
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+def train_tokenizer(
+    texts: Iterable[str],
+    vocabulary: int,
+    special: Sequence[str] = SPECIAL_TOKENS,
+    pieces: str = PIECES,
+) -> PreTrainedTokenizerFast:
     """Trains the tokenizer.
 
     Args:
         texts: Requests and programs.
         vocabulary: Tokens, special ones and the 256 bytes included.
+        special: Tokens that no text is made of, `PAD`, `TASK` and `END` among them.
+        pieces: Regular expression of what merges stay within.
 
     Raises:
         ValueError: If `vocabulary` does not leave room for bytes and special tokens.
     """
-    smallest = 256 + len(SPECIAL_TOKENS)
+    smallest = 256 + len(special)
     if vocabulary <= smallest:
         raise ValueError(f"vocabulary must be above {smallest}, got {vocabulary}")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.Split(Regex(pieces), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=list(SPECIAL_TOKENS),
+        special_tokens=list(special),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_special_tokens(
-        [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
-    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

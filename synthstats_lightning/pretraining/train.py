@@ -75,7 +75,7 @@ def train(
     """
     model.set_attn_implementation(register())
     losses: list[float] = []
-    with _compiled(model, settings.compile):
+    with compiled_layers(model, settings.compile):
         model.train()
         for index, stage in enumerate(settings.stages):
             rng = Random(settings.seed + 1 + index)  # noqa: S311
@@ -126,7 +126,7 @@ def train_on(
     Returns:
         The loss of every step, in nats per counted token.
     """
-    with _compiled(model, settings.compile):
+    with compiled_layers(model, settings.compile):
         model.train()
         losses = _steps(model, batches, settings, stage, log)
     model.eval()
@@ -134,7 +134,7 @@ def train_on(
 
 
 @contextmanager
-def _compiled(model: Qwen3ForCausalLM, wanted: bool) -> Iterator[None]:
+def compiled_layers(model: Qwen3ForCausalLM, wanted: bool) -> Iterator[None]:
     """Within this context the layers are compiled, where that is wanted."""
     if wanted:
         for layer in model.model.layers:

@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.learning.loops import hear_sigterm, is_log_step
 from synthstats_lightning.learning.sampling_module import SamplingModule
+from synthstats_lightning.policy.prompt_room import check_plain
 from synthstats_lightning.policy.sampling_backend import LOCAL
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersion, AdapterVersions, check_adapter
 from synthstats_lightning.rollouts.connection import Connection, check_url, is_public, key_headers
@@ -163,6 +164,7 @@ class ServerRollouts(Callback):
         if self.backend is None or not isinstance(pl_module, SamplingModule):
             return
         backend, policy = self.backend, pl_module.loaded_policy
+        check_plain(policy, "sampling on a server")
         backend.between = lambda: hear_sigterm(trainer)
         tasks: Sequence[Task] = getattr(getattr(trainer, "datamodule", None), "tasks", [])
         prompts = [policy.encode_prompt(*task_prompt(task)) for task in tasks]

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from synthstats_lightning.programs.graph import View
 from synthstats_lightning.tasks.columns import Column, number
-from synthstats_lightning.tasks.proposal import proposal_text
+from synthstats_lightning.tasks.digest import digest_text
+from synthstats_lightning.tasks.facts import Facts, limits_by_role
+from synthstats_lightning.tasks.proposal import proposal_digest, proposal_rows
 from synthstats_lightning.tasks.task import Task
 
 RULES = """\
@@ -31,17 +33,19 @@ class Prompt(NamedTuple):
         request: What this task's data are.
         thinking: Whether a model that can think is asked to; `None` leaves it to the policy's settings.
         data: What the proposal's prompt shows of the data besides, below the request; empty if nothing.
+        facts: All of this as an object, for policies that word it themselves; `None` of what is no task's.
     """
 
     rules: str
     request: str
     thinking: bool | None = None
     data: str = ""
+    facts: Facts | None = None
 
     @property
     def prior(self) -> Prompt:
         """The prompt of the prior, which shows nothing besides the request."""
-        return self._replace(data="")
+        return self._replace(data="", facts=None if self.facts is None else self.facts.prior)
 
 
 def column_line(column: Column) -> str:
@@ -103,14 +107,18 @@ def task_prompt(task: Task) -> Prompt:
     Args:
         task: What is to be modelled.
     """
-    data = proposal_text(task)
-    if task.written_prompt is not None:
-        return Prompt(*task.written_prompt, data)
+    digest = proposal_digest(task)
+    data = proposal_rows(task) if digest is None else digest_text(digest)
     columns = dict(task.columns)
     # to which digit values were recorded says nothing of a model, and policies are trained without
     response = replace(columns.pop(task.response), rounding=None)
-    limits = {columns.pop(name).name: side for side, name in task.censoring.items()}
     shown = [float(value) for value in task.data[task.response][: task.shown_rows]]
+    named = limits_by_role(columns, task.censoring)
+    views = {name: view.column for name, view in task.views.items() if view.level is None}
+    facts = Facts(named, response, task.num_rows, tuple(shown), len(task.ordered), views, digest)
+    if task.written_prompt is not None:
+        return Prompt(*task.written_prompt, data, facts)
+    limits = {columns.pop(name).name: side for side, name in task.censoring.items()}
     request = render_request(
         task.description, list(columns.values()), response, task.num_rows, shown, task.quantities
     )
@@ -124,7 +132,7 @@ def task_prompt(task: Task) -> Prompt:
     if task.tell_views and limits:
         told = ", ".join(f"{side}={name}" for name, side in limits.items())
         request += f"\n{task.response} was cut short in some rows: pm.Censored(..., {told})"
-    return Prompt(RULES, request, data=data)
+    return Prompt(RULES, request, data=data, facts=facts)
 
 
 def view_text(name: str, view: View) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from synthstats_lightning.tasks.columns import number
-from synthstats_lightning.tasks.digest import digest_text, task_digest
+from synthstats_lightning.tasks.digest import Digest, task_digest
 from synthstats_lightning.tasks.task import Task
 
 Proposal = Literal["nothing", "rows", "digest"]
@@ -49,15 +49,23 @@ def rows_that_count(task: Task) -> int:
     return len(task.data[task.response][task.counting_rows])
 
 
-def proposal_text(task: Task) -> str:
-    """What the proposal's prompt shows of a task's data; empty if nothing, or if no row counts.
+def proposal_digest(task: Task) -> Digest | None:
+    """The digest that the proposal's prompt tells; `None` if it tells none, or if no row counts.
 
     Args:
-        task: Whose `proposal` says what that is.
+        task: Whose `proposal` says what is shown.
     """
-    if task.proposal == "nothing" or not rows_that_count(task):
-        return ""
-    return digest_text(task_digest(task)) if task.proposal == "digest" else rows_text(task)
+    wanted = task.proposal == "digest" and rows_that_count(task)
+    return task_digest(task) if wanted else None
+
+
+def proposal_rows(task: Task) -> str:
+    """The rows that the proposal's prompt shows; empty if it shows none.
+
+    Args:
+        task: Whose `proposal` says what is shown.
+    """
+    return rows_text(task) if task.proposal == "rows" and rows_that_count(task) else ""
 
 
 def rows_text(task: Task, most: int = MOST_ROWS) -> str:

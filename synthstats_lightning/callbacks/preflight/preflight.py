@@ -28,6 +28,7 @@ from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import TableTask, Task
+from synthstats_lightning.tasks.facts import Facts
 
 GB = 1e9
 STEPS = 2
@@ -120,7 +121,8 @@ class Preflight(Callback):
             programs = scorer.sample(trainer, module, 1, module.sampling, Stream.PREFLIGHT.at())
         self._base_seconds = time.perf_counter() - began
         if programs:
-            self._show("base", module, programs[0].program_ids, scorer.record(programs[0]))
+            facts = scorer.prompts[programs[0].task_index].facts
+            self._show("base", module, programs[0].program_ids, scorer.record(programs[0]), facts)
         else:
             self.table.add("base", "no program has a finite log-probability", "failed")
         self._stage = "warm-up"
@@ -136,9 +138,11 @@ class Preflight(Callback):
         window, buffer = self.scoring.warmup_window, self.scoring.buffer(trainer)
         if window.records:
             first, read = window.records[0], module.loaded_policy.read
-            written = (item.program_ids for item in buffer.trajectories)
-            ids = next((ids for ids in written if read(list(ids)).source == first.source), ())
-            self._show("adapter", module, ids, first)
+            prompts = self.scoring.scorer.prompts
+            written = ((item.program_ids, prompts[item.task_index].facts) for item in buffer.trajectories)
+            found = (each for each in written if read(list(each[0]), each[1]).source == first.source)
+            ids, facts = next(found, ((), None))
+            self._show("adapter", module, ids, first, facts)
         add_programs(self.table, window.records)
         self._stage = "training step"
         self._began = time.perf_counter()
@@ -179,7 +183,12 @@ class Preflight(Callback):
             self.table.add("disk", f"about {disk / GB:.2g} GB of programs and checkpoints")
 
     def _show(
-        self, subject: str, module: GFlowNetModule, ids: tuple[int, ...], record: ProgramRecord
+        self,
+        subject: str,
+        module: GFlowNetModule,
+        ids: tuple[int, ...],
+        record: ProgramRecord,
+        facts: Facts | None,
     ) -> None:
         score, reward = record.score, self.scoring.reward
         outcome: Outcome = "ok" if score.scored else "warning"
@@ -188,8 +197,9 @@ class Preflight(Callback):
             found = f"{reward.score} {reward.value(score):.2f} nats, {score.summary}"
         self.table.add(subject, f"a program of {len(ids)} tokens: {found}", outcome)
         self.table.show(f"{subject}: the program as extracted", shown(record.source))
-        written = module.loaded_policy.tokenizer.decode(list(ids), skip_special_tokens=True)
-        if ids and written.strip() != record.source.strip():
+        policy = module.loaded_policy
+        written = policy.spelling.text(policy.without_stop(ids), facts) if ids else ""
+        if written.strip() not in ("", record.source.strip()):
             self.table.show(f"{subject}: what was written", shown(written))
 
     def _measured(self) -> Measured:

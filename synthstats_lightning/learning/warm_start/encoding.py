@@ -8,6 +8,7 @@ from typing import NamedTuple
 from synthstats_lightning.learning.warm_start.examples import Example
 from synthstats_lightning.policy import Policy
 from synthstats_lightning.policy.encoding import encode_messages
+from synthstats_lightning.policy.prompt_room import check_plain
 from synthstats_lightning.policy.turns import TurnFrame, answer_tokens, turn_frame
 
 _OPENED = "<think>"
@@ -38,6 +39,7 @@ def encode_examples(policy: Policy, examples: Sequence[Example]) -> list[Encoded
         policy: Whose tokenizer and chat template they are.
         examples: What is to be imitated.
     """
+    check_plain(policy, "imitating texts")
     frames: dict[bool, TurnFrame] = {}
     return [_encoded(policy, example, frames) for example in examples]
 

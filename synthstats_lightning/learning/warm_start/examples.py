@@ -97,7 +97,7 @@ def _example(fields: Any, prompts: Mapping[str, Prompt], thoughts: KeptThoughts,
         name = fields.get("task", next(iter(prompts)) if len(prompts) == 1 else None)
         if not isinstance(name, str) or name not in prompts:
             raise ValueError(f"task {name!r} is not one of this run's: {', '.join(prompts) or 'none'}")
-        rules, request, thinking, data = prompts[name]
+        rules, request, thinking, data, _ = prompts[name]
         system, user = Message("system", rules), Message("user", f"{request}\n{data}" if data else request)
         return Example((system, user, Message("assistant", fields["source"])), thinking, line)
     raise ValueError("must be an object with the keys messages, or prompt and completion, or task and source")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from synthstats_lightning.policy.log_probs import OutputHead
 from synthstats_lightning.policy.memory_plan.plan import DecodingMemory
+from synthstats_lightning.policy.text.spelling import Spelling
 from synthstats_lightning.policy.text.stops import StopStrings
 
 
@@ -22,6 +23,7 @@ class Decoder(Protocol):
     stop_strings: StopStrings
     pad_token_id: int
     memory: DecodingMemory
+    spelling: Spelling
 
     @property
     def backbone(self) -> Any:

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional
 
+from synthstats_lightning.policy.hidden import pad_left
 from synthstats_lightning.policy.memory_plan.decoder import Decoder
 from synthstats_lightning.policy.sampling import (
     Decoded,
@@ -94,12 +95,13 @@ def _decoded_or_none(
     own = row_prompt[rows.to(row_prompt.device)]
     used, index = torch.unique(own, return_inverse=True)
     whole = len(rows) == len(row_prompt)
+    given = [list(prompts[place]) for place in (range(len(prompts)) if whole else used.tolist())]
     try:
         return decode_programs(
             policy.backbone,
             policy.text_config,
             policy.head,
-            [list(prompts[place]) for place in (range(len(prompts)) if whole else used.tolist())],
+            given,
             own if whole else index,
             settings,
             policy.stop_token_ids,
@@ -107,6 +109,7 @@ def _decoded_or_none(
             generator,
             drawn if whole else drawn.of_rows(rows),
             policy.stop_strings,
+            policy.spelling.allowed(pad_left(given, policy.pad_token_id, policy.device)[0]),
         )
     except (torch.cuda.OutOfMemoryError, RuntimeError) as error:
         if halved or len(rows) == 1 or not _is_out_of_memory(error):

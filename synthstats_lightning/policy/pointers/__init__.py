@@ -1,0 +1,1 @@
+"""Columns as tokens: a policy's own wording of requests, in which no name can be miscopied."""

@@ -1,0 +1,227 @@
+"""The spelling of a policy with pointers: requests without names, programs with tokens for columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from synthstats_lightning.policy.pointers.order import turned
+from synthstats_lightning.policy.pointers.pieces import source_pieces
+from synthstats_lightning.policy.pointers.request import request_text
+from synthstats_lightning.policy.pointers.slots import digest_positions
+from synthstats_lightning.policy.pointers.table import PointerTable, pointer_table
+from synthstats_lightning.policy.pointers.vocabulary import (
+    DATA,
+    END,
+    POINTERS,
+    PROGRAM,
+    SPECIAL_TOKENS,
+    TASK,
+)
+from synthstats_lightning.policy.pointers.words import words
+from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
+from synthstats_lightning.policy.text.answer_tokens import ReadProgram
+from synthstats_lightning.tasks.facts import Facts
+
+KEY = "spelling"
+"""Key of a tokenizer's configuration that names its spelling."""
+POINTING = "pointers"
+"""Value of that key."""
+_FIRST = 0xE000
+"""Characters from here on, which no source has, stand for pointers while a program is read."""
+_PLACES = {pointer: chr(_FIRST + place) for place, pointer in enumerate(POINTERS)}
+_POINTERS = {place: pointer for pointer, place in _PLACES.items()}
+
+
+class PointerSpelling:
+    """Columns, groups and the response as tokens of their own.
+
+    A prompt is made from a task's facts: kinds, ranges, roles and rows, and nothing that the user has named.
+    A program's names of columns are tokens that the request has; those that it lacks cannot be written.
+    Statements are turned: the observed variable first, parameters last.
+
+    Args:
+        tokenizer: A tokenizer with the tokens of `vocabulary`.
+        size: Tokens of the model's vocabulary.
+        name: Name of the policy, for messages.
+        reads_digests: Whether its model embeds the positions of a digest.
+    """
+
+    plain = False
+
+    def __init__(self, tokenizer: Any, size: int, name: str = "", reads_digests: bool = False) -> None:
+        self.tokenizer = tokenizer
+        self.size = size
+        self.name = name
+        self.reads_digests = reads_digests
+        self.ids: dict[str, int] = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
+        self._pointers = {self.ids[pointer]: pointer for pointer in POINTERS}
+
+    def prompt(self, rules: str, request: str, thinking: bool, data: str, facts: Facts | None) -> list[int]:
+        """The request in pointers.
+
+        Raises:
+            PromptError: If there is no task behind the prompt, or it has more columns than pointers.
+            UnreadableDataError: If data are shown.
+        """
+        if facts is None:
+            raise PromptError(
+                f"policy {self.name!r} words requests of tasks itself, and this prompt is that of no task;"
+                " larger language models take any prompt"
+            )
+        if data and (facts.digest is None or not self.reads_digests):
+            allowed = "'nothing' or 'digest'" if self.reads_digests else "'nothing'"
+            raise UnreadableDataError(f"proposal must be {allowed} for policy {self.name!r}")
+        table = pointer_table(facts)
+        return [*self.request(facts, table), *self.digest(facts, table), self.ids[PROGRAM]]
+
+    def request(self, facts: Facts, table: PointerTable) -> list[int]:
+        """Token ids of a request with given pointers.
+
+        Args:
+            facts: What there is to tell.
+            table: Which pointers stand for its names.
+        """
+        ids = self.tokenizer(request_text(facts, table), add_special_tokens=False).input_ids
+        return [self.ids[TASK], *ids]
+
+    def digest(self, facts: Facts, table: PointerTable) -> list[int]:
+        """Ids of a digest, between request and program; nothing in the prior's prompt.
+
+        Args:
+            facts: What there is to tell.
+            table: Which pointers stand for its names.
+        """
+        if facts.digest is None:
+            return []
+        return [self.ids[DATA], *digest_positions(facts.digest, facts.response, table.names)]
+
+    def program(self, source: str, facts: Facts | None) -> list[int]:
+        """Columns as pointers, statements turned.
+
+        Raises:
+            PromptError: If it is not said which request the program answers.
+        """
+        return self.program_with(source, pointer_table(self._told(facts)))
+
+    def program_with(self, source: str, table: PointerTable) -> list[int]:
+        """Token ids of a program with given pointers.
+
+        Args:
+            source: Source text with the columns' own names.
+            table: Which pointers stand for them.
+        """
+        pieces = source_pieces(source, table)
+        texts = [piece for piece in pieces[::2] if piece]
+        if not texts:
+            return [self.ids[pointer] for pointer in pieces[1::2]]
+        encoded = iter(self.tokenizer(texts, add_special_tokens=False, split_special_tokens=True).input_ids)
+        ids: list[int] = []
+        for place, piece in enumerate(pieces):
+            if place % 2:
+                ids.append(self.ids[piece])
+            elif piece:
+                ids += next(encoded)
+        return ids
+
+    def text(self, ids: Sequence[int], facts: Facts | None) -> str:
+        """What was written, in the order of the tokens."""
+        return self._named(self._marked(ids), pointer_table(self._told(facts)))
+
+    def read(self, ids: Sequence[int], facts: Facts | None, stop_strings: Sequence[str]) -> ReadProgram:
+        """The program with the columns' names, its statements in the order of Python."""
+        table = pointer_table(self._told(facts))
+        return ReadProgram(self._named(turned(self._marked(ids)), table), (0, len(ids)))
+
+    def allowed(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> Bool[Tensor, "prompts vocabulary"]:
+        """Text, the stop token, and the pointers that a prompt has."""
+        text, pointers = (tensor.to(prompt_ids.device) for tensor in self._kinds)
+        present = torch.zeros(len(prompt_ids), self.size, dtype=torch.bool, device=prompt_ids.device)
+        present.scatter_(1, torch.where(prompt_ids < self.size, prompt_ids, self.ids[TASK]), True)
+        return text | (pointers & present)
+
+    @cached_property
+    def _kinds(self) -> tuple[Bool[Tensor, " vocabulary"], Bool[Tensor, " vocabulary"]]:
+        """Which tokens every program may have, and which are pointers."""
+        text = torch.zeros(self.size, dtype=torch.bool)
+        text[: min(self.size, len(self.tokenizer))] = True
+        pointers = torch.zeros_like(text)
+        pointers[list(self._pointers)] = True
+        special = [token for name, token in self.ids.items() if name != END]
+        text[special] = False
+        return text, pointers
+
+    def _told(self, facts: Facts | None) -> Facts:
+        if facts is None:
+            raise PromptError(
+                f"programs of policy {self.name!r} have names in a task only, and no task is given"
+            )
+        return facts
+
+    def _marked(self, ids: Sequence[int]) -> str:
+        """Text with one character for each pointer."""
+        runs: list[str] = []
+        plain: list[int] = []
+
+        def flush() -> None:
+            if plain:
+                text = self.tokenizer.decode(
+                    plain, skip_special_tokens=False, clean_up_tokenization_spaces=False
+                )
+                runs.append("".join("�" if each in _POINTERS else each for each in text))
+                plain.clear()
+
+        for token in ids:
+            if (pointer := self._pointers.get(int(token))) is None:
+                plain.append(int(token))
+            else:
+                flush()
+                runs.append(_PLACES[pointer])
+        flush()
+        return "".join(runs)
+
+    def _named(self, marked: str, table: PointerTable) -> str:
+        """Names in place of pointers, and other names for what the program calls like a column."""
+        found = list(words(marked))
+        own = {word.text for word in found if word.kind == "name"}
+        other = {name: free_name(name, {*own, *table.names}) for name in sorted(own & table.names.keys())}
+        texts = table.texts
+        pieces = []
+        for word in found:
+            text = word.text
+            if word.kind == "name":
+                text = other.get(text, text)
+            elif word.kind == "text" and text[1:-1] in other:
+                text = f"{text[0]}{other[text[1:-1]]}{text[-1]}"
+            pieces.append(text)
+        return "".join(_filled("".join(pieces), texts))
+
+
+def _filled(marked: str, texts: dict[str, str]) -> Iterable[str]:
+    """Characters and names; a pointer that touches a word, or that the request lacks, stays visible."""
+    for place, character in enumerate(marked):
+        pointer = _POINTERS.get(character)
+        if pointer is None:
+            yield character
+            continue
+        around = marked[max(0, place - 1) : place] + marked[place + 1 : place + 2]
+        touches = any(each.isalnum() or each == "_" or each in _POINTERS for each in around)
+        yield pointer if touches else texts.get(pointer, pointer)
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name that is not taken: the given one with as many underscores behind it as that takes.
+
+    Args:
+        name: What it is like.
+        taken: Names that it may not be.
+    """
+    known = set(taken)
+    while name in known:
+        name += "_"
+    return name

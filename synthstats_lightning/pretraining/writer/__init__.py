@@ -1,0 +1,1 @@
+"""Training of a policy that points at columns and reads digests, from simulated data sets."""

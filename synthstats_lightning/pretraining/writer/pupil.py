@@ -1,0 +1,112 @@
+"""A writer while it learns: the language model with its plan head."""
+
+from __future__ import annotations
+
+from random import Random
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from synthstats_lightning.policy.pointers.model import WriterConfig, WriterForCausalLM
+from synthstats_lightning.policy.pointers.spelling import PointerSpelling
+from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, END, PAD, SOURCES, TASK
+from synthstats_lightning.pretraining.writer.plan import PlanClasses, PlanHead, PlanLoss
+from synthstats_lightning.pretraining.writer.rows import WriterBatch
+from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
+from synthstats_lightning.pretraining.writer.sources import drawn_example
+from synthstats_lightning.pretraining.writer.tokenizer import writer_tokenizer
+
+
+class Pupil(nn.Module):
+    """Log-probabilities of packed programs, and the loss of their plans.
+
+    Args:
+        model: The language model.
+        classes: Classes of plans.
+    """
+
+    def __init__(self, model: WriterForCausalLM, classes: PlanClasses) -> None:
+        super().__init__()
+        self.model = model
+        self.classes = classes
+        self.head = PlanHead(classes, model.config.hidden_size)
+
+    def forward(self, batch: WriterBatch, precision: str) -> tuple[Float[Tensor, " counted"], PlanLoss]:
+        """Log-probability of each counted token under its request's mask, and the plans' cross-entropies.
+
+        Args:
+            batch: Packed rows of blind and informed programs.
+            precision: `"bf16"` or `"fp32"`.
+        """
+        packed = batch.packed
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+            hidden = self.model.model(
+                input_ids=packed.tokens,
+                position_ids=packed.positions,
+                attention_mask=packed.visible[:, None],
+                use_cache=False,
+            ).last_hidden_state
+            logits = self.model.lm_head(hidden[packed.counted])
+        rows = packed.counted.nonzero()[:, 0]
+        masked = logits.float().masked_fill(~batch.allowed[rows], -torch.inf)
+        targets = packed.targets[packed.counted][:, None]
+        log_probs = torch.log_softmax(masked, -1).gather(-1, targets)[:, 0]
+        return log_probs, self.head(hidden[batch.starts[:, 0], batch.starts[:, 1]], batch.plans)
+
+
+def new_tokenizer(size: WriterSize, training: WriterTraining) -> tuple[PreTrainedTokenizerFast, PlanClasses]:
+    """The tokenizer and the classes of plans, from examples of the last stage.
+
+    Args:
+        size: How many tokens.
+        training: Whose seed and grammar are used.
+    """
+    rng = Random(f"tokenizer:{training.seed}")  # noqa: S311
+    stage = training.stages[-1]
+    examples = [drawn_example(rng, stage, 2) for _ in range(training.tokenizer_examples)]
+    classes = PlanClasses.of(program.plan for example in examples for program in example.programs)
+    return writer_tokenizer(examples, size.vocabulary, training.seed), classes
+
+
+def new_model(size: WriterSize, tokenizer: PreTrainedTokenizerFast, seed: int) -> WriterForCausalLM:
+    """A writer with random weights.
+
+    Args:
+        size: Layers and widths of the network.
+        tokenizer: The tokenizer that it has been trained with.
+        seed: Seeds the initial weights.
+    """
+    torch.manual_seed(seed)
+    config = WriterConfig(
+        slot_width=size.slot_width,
+        source_ids=tokenizer.convert_tokens_to_ids(list(SOURCES)),
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        intermediate_size=size.feed_forward,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.key_value_heads,
+        head_dim=size.head,
+        max_position_embeddings=size.context,
+        tie_word_embeddings=True,
+        initializer_range=0.02,
+        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
+        bos_token_id=tokenizer.convert_tokens_to_ids(TASK),
+        eos_token_id=tokenizer.convert_tokens_to_ids(END),
+        use_cache=True,
+        attn_implementation="sdpa",
+        max_covariates=len(COLUMNS),
+    )
+    return WriterForCausalLM(config)
+
+
+def spelling_for(tokenizer: PreTrainedTokenizerFast, size: WriterSize) -> PointerSpelling:
+    """How a writer in training words requests and programs.
+
+    Args:
+        tokenizer: The tokenizer that it has been trained with.
+        size: Layers and widths of the network.
+    """
+    return PointerSpelling(tokenizer, size.vocabulary, reads_digests=True)

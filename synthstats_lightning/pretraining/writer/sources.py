@@ -1,0 +1,92 @@
+"""Where examples come from: the grammars by name, and pools of rows that a seed and a number make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+from synthstats_lightning.policy.pointers.spelling import PointerSpelling
+from synthstats_lightning.pretraining.writer.examples import Example, Written
+from synthstats_lightning.pretraining.writer.narrow import SECTIONS, narrow_example
+from synthstats_lightning.pretraining.writer.rows import WriterRow, writer_row
+from synthstats_lightning.pretraining.writer.settings import Stage, WriterTraining
+
+
+class Pair(NamedTuple):
+    """An accepted program with its request.
+
+    Attributes:
+        example: The request that it answers.
+        program: It has a digest.
+    """
+
+    example: Example
+    program: Written
+
+
+def drawn_example(rng: Random, stage: Stage, programs: int) -> Example:
+    """An example of a stage's grammar.
+
+    Args:
+        rng: Source of all randomness.
+        stage: Which grammar, and how many covariates.
+        programs: Programs that are tried, once each.
+    """
+    return narrow_example(rng, programs, stage.covariates)
+
+
+def sections_of(stage: Stage) -> tuple[str, ...]:
+    """Sections of the digests of a stage's grammar.
+
+    Args:
+        stage: Which grammar it is.
+    """
+    return SECTIONS
+
+
+def pool_rows(
+    training: WriterTraining, spelling: PointerSpelling, context: int, rank: int, number: int
+) -> list[list[WriterRow]]:
+    """Batches of a pool: the same for the same seed, rank and number.
+
+    Args:
+        training: Stages, seed and sizes.
+        spelling: How everything is worded.
+        context: Most ids of a row.
+        rank: Number of the process.
+        number: Number of the pool.
+    """
+    rng = Random(f"{training.seed}:{rank}:{number}")  # noqa: S311
+    stage = training.stage_at(number * training.pool)
+    rows: list[WriterRow] = []
+    while len(rows) < training.pool * training.rows:
+        example = drawn_example(rng, stage, training.programs)
+        row = writer_row(rng, spelling, example, training, stage, sections_of(stage), context)
+        if row is not None:
+            rows.append(row)
+    rows.sort(key=lambda each: len(each.row))
+    batches = [rows[start : start + training.rows] for start in range(0, len(rows), training.rows)]
+    rng.shuffle(batches)
+    return batches
+
+
+def fixed_pairs(training: WriterTraining, number: int) -> list[Pair]:
+    """Simulated pairs of the last stage, one a request, that no training sees.
+
+    Args:
+        training: Stages and seed.
+        number: How many pairs are wanted.
+    """
+    return list(_pairs(training, number))
+
+
+def _pairs(training: WriterTraining, number: int) -> Iterator[Pair]:
+    rng = Random(f"pairs:{training.seed}")  # noqa: S311
+    found = 0
+    while found < number:
+        example = drawn_example(rng, training.stages[-1], training.programs)
+        accepted = [program for program in example.programs if program.digest is not None]
+        if accepted:
+            found += 1
+            yield Pair(example, accepted[0])

@@ -1,0 +1,205 @@
+"""A writer's training: resumable after any step, in one process or several that average their gradients."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+from synthstats_lightning.pretraining.attention import register
+from synthstats_lightning.pretraining.train import compiled_layers
+from synthstats_lightning.pretraining.writer.gain import Gain, measure_gain
+from synthstats_lightning.pretraining.writer.pupil import Pupil, new_model, new_tokenizer, spelling_for
+from synthstats_lightning.pretraining.writer.rows import writer_batch
+from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
+from synthstats_lightning.pretraining.writer.sources import fixed_pairs, pool_rows
+from synthstats_lightning.pretraining.writer.tokenizer import save_writer_tokenizer
+from synthstats_lightning.runtime.durable_files import replacing
+
+STATE = "state.pt"
+"""File of the output folder that a training goes on from."""
+GAINS = "gain.jsonl"
+"""File of the output folder with every measurement."""
+Log = Callable[[str], None]
+
+
+def train_writer(
+    output: Path, training: WriterTraining, size: WriterSize, rank: int, log: Log, stop: int | None = None
+) -> Gain | None:
+    """Trains a writer, or goes on from what is in its folder, and saves it.
+
+    Args:
+        output: Folder of state, measurements and, from the first saved state on, the policy itself.
+        training: How it is trained.
+        size: Size of the network.
+        rank: Number of this process; the first one saves and measures.
+        log: Takes each line.
+        stop: Step before which this call ends as if it had been killed; the last by default.
+
+    Returns:
+        The last measurement; `None` of another process than the first, or where nothing was measured.
+
+    Raises:
+        ValueError: If the folder's state is that of other settings.
+    """
+    tokenizer, classes = new_tokenizer(size, training)
+    spelling = spelling_for(tokenizer, size)
+    pupil = Pupil(new_model(size, tokenizer, training.seed), classes)
+    pupil.model.set_attn_implementation(register())
+    optimizers = writer_optimizers(pupil, training)
+    step, seconds = _restored(output, training, size, pupil, optimizers)
+    pairs = fixed_pairs(training, training.evaluation_pairs) if rank == 0 else []
+    began, gain, pool = time.perf_counter() - seconds, None, -1
+    losses: list[float] = []
+    tokens = 0
+    with compiled_layers(pupil.model, training.compile):
+        while step < (training.steps if stop is None else stop):
+            if step // training.pool != pool:
+                pool = step // training.pool
+                batches = pool_rows(training, spelling, size.context, rank, pool)
+            batch = writer_batch(batches[step % training.pool], spelling, classes)
+            tokens += batch.packed.tokens.numel()
+            losses.append(_step(pupil, optimizers, batch, training, step))
+            step += 1
+            last, minutes = step == training.steps, (time.perf_counter() - began) / 60
+            if rank == 0 and (last or step % training.log_every == 0):
+                recent = losses[-training.log_every :]
+                log(
+                    f"step {step}/{training.steps}  minutes {minutes:.1f}  loss"
+                    f" {sum(recent) / len(recent):.4f} nats a token  tokens/s"
+                    f" {tokens / (60 * minutes - seconds):.0f}"
+                )
+            if rank == 0 and (last or step % training.evaluate_every == 0):
+                gain = measure_gain(pupil, spelling, pairs, training.precision)
+                log(f"step {step}  minutes {minutes:.1f}  {gain}")
+                found = {"step": step, "minutes": round(minutes, 2), **asdict(gain)}
+                with (output / GAINS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(found) + "\n")
+            if rank == 0 and (last or step % training.save_every == 0):
+                _save(output, training, size, pupil, optimizers, step, time.perf_counter() - began)
+                save_policy(pupil, tokenizer, output)
+    return gain
+
+
+def writer_optimizers(pupil: Pupil, training: WriterTraining) -> list[torch.optim.Optimizer]:
+    """Muon on the layers' matrices; AdamW on embeddings, norms and the plan head, without weight decay.
+
+    Args:
+        pupil: The network that learns.
+        training: Weight decay of the matrices.
+    """
+    matrices = [parameter for parameter in pupil.model.model.layers.parameters() if parameter.ndim == 2]
+    chosen = {id(parameter) for parameter in matrices}
+    others = [parameter for parameter in pupil.parameters() if id(parameter) not in chosen]
+    return [
+        torch.optim.Muon(matrices, weight_decay=training.weight_decay, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
+    ]
+
+
+def _step(
+    pupil: Pupil,
+    optimizers: list[torch.optim.Optimizer],
+    batch: Any,
+    training: WriterTraining,
+    step: int,
+) -> float:
+    """One optimiser step; returns the programs' loss in nats a token."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = training.rate_at(step)
+    log_probs, plan = pupil(batch, training.precision)
+    loss = -log_probs.mean()
+    # a plan counts as so many nats of its program
+    whole = loss + training.plan_weight * plan.total() * len(batch.starts) / len(log_probs)
+    pupil.zero_grad(set_to_none=True)
+    whole.backward()
+    parameters = [parameter for parameter in pupil.parameters() if parameter.grad is not None]
+    average_gradients(parameters)
+    nn.utils.clip_grad_norm_(parameters, training.max_gradient_norm)
+    for optimizer in optimizers:
+        optimizer.step()
+    return float(loss.detach())
+
+
+def average_gradients(parameters: list[nn.Parameter]) -> None:
+    """Replaces gradients by their means over all processes; alone it does nothing.
+
+    Args:
+        parameters: Those that have a gradient, the same in all processes.
+    """
+    if not distributed.is_initialized():
+        return
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    distributed.all_reduce(flat)
+    flat /= distributed.get_world_size()
+    parts = torch.split(flat, [each.numel() for each in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+def save_policy(pupil: Pupil, tokenizer: Any, output: Path) -> None:
+    """Writes what `load_policy` loads: the language model in half precision, and the tokenizer.
+
+    Args:
+        pupil: The network; its plan head is left out.
+        tokenizer: The tokenizer that it writes with.
+        output: An existing folder.
+    """
+    weights = {name: value.to(torch.bfloat16) for name, value in pupil.model.state_dict().items()}
+    weights.pop("lm_head.weight")  # tied
+    pupil.model.save_pretrained(output, state_dict=weights)
+    save_writer_tokenizer(tokenizer, output)
+
+
+def _settings(training: WriterTraining, size: WriterSize) -> str:
+    return json.dumps([asdict(training), asdict(size)], sort_keys=True)
+
+
+def _save(
+    output: Path,
+    training: WriterTraining,
+    size: WriterSize,
+    pupil: Pupil,
+    optimizers: list[torch.optim.Optimizer],
+    step: int,
+    seconds: float,
+) -> None:
+    state = {
+        "settings": _settings(training, size),
+        "pupil": pupil.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+        "step": step,
+        "seconds": seconds,
+    }
+    with replacing(output / STATE) as path:
+        torch.save(state, path)
+
+
+def _restored(
+    output: Path,
+    training: WriterTraining,
+    size: WriterSize,
+    pupil: Pupil,
+    optimizers: list[torch.optim.Optimizer],
+) -> tuple[int, float]:
+    """Puts a saved state in place; steps and seconds so far."""
+    path = output / STATE
+    if not path.is_file():
+        return 0, 0.0
+    state = torch.load(path, weights_only=True)
+    if state["settings"] != _settings(training, size):
+        raise ValueError(
+            f"output must be a new folder, or one of a training with the same settings, got {str(output)!r}"
+        )
+    pupil.load_state_dict(state["pupil"])
+    for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(saved)
+    return int(state["step"]), float(state["seconds"])
