@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -25,26 +26,35 @@ def make_tokenizer(seed: int, examples: int, vocabulary: int) -> PreTrainedToken
 def make_model(settings: ModelSettings, tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
     """A Qwen3 model with random weights."""
     torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=settings.vocabulary,
-        hidden_size=settings.hidden,
-        intermediate_size=settings.feed_forward,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        num_key_value_heads=settings.key_value_heads,
-        head_dim=settings.head,
-        max_position_embeddings=settings.context,
-        tie_word_embeddings=True,
-        initializer_range=0.02,
-        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
-        bos_token_id=tokenizer.convert_tokens_to_ids(TASK),
-        eos_token_id=tokenizer.convert_tokens_to_ids(END),
-        use_cache=True,
-        attn_implementation="sdpa",
-        max_covariates=MAX_COVARIATES,
-        reads_data=False,
+    return Qwen3ForCausalLM(
+        Qwen3Config(**model_arguments(settings, tokenizer), max_covariates=MAX_COVARIATES, reads_data=False)
     )
-    return Qwen3ForCausalLM(config)
+
+
+def model_arguments(settings: ModelSettings, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """What a configuration of transformers calls the sizes and the special tokens.
+
+    Args:
+        settings: Widths, layers and context of the network.
+        tokenizer: The tokenizer with the special tokens.
+    """
+    return {
+        "vocab_size": settings.vocabulary,
+        "hidden_size": settings.hidden,
+        "intermediate_size": settings.feed_forward,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": settings.heads,
+        "num_key_value_heads": settings.key_value_heads,
+        "head_dim": settings.head,
+        "max_position_embeddings": settings.context,
+        "tie_word_embeddings": True,
+        "initializer_range": 0.02,
+        "pad_token_id": tokenizer.convert_tokens_to_ids(PAD),
+        "bos_token_id": tokenizer.convert_tokens_to_ids(TASK),
+        "eos_token_id": tokenizer.convert_tokens_to_ids(END),
+        "use_cache": True,
+        "attn_implementation": "sdpa",
+    }
 
 
 @torch.no_grad()

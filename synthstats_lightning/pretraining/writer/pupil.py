@@ -11,7 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from synthstats_lightning.policy.pointers.model import WriterConfig, WriterForCausalLM
 from synthstats_lightning.policy.pointers.spelling import PointerSpelling
-from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, END, PAD, SOURCES, TASK
+from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, SOURCES
+from synthstats_lightning.pretraining.model import model_arguments
 from synthstats_lightning.pretraining.writer.plan import PlanClasses, PlanHead, PlanLoss
 from synthstats_lightning.pretraining.writer.rows import WriterBatch
 from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
@@ -82,21 +83,7 @@ def new_model(size: WriterSize, tokenizer: PreTrainedTokenizerFast, seed: int) -
     config = WriterConfig(
         slot_width=size.slot_width,
         source_ids=tokenizer.convert_tokens_to_ids(list(SOURCES)),
-        vocab_size=size.vocabulary,
-        hidden_size=size.hidden,
-        intermediate_size=size.feed_forward,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.key_value_heads,
-        head_dim=size.head,
-        max_position_embeddings=size.context,
-        tie_word_embeddings=True,
-        initializer_range=0.02,
-        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
-        bos_token_id=tokenizer.convert_tokens_to_ids(TASK),
-        eos_token_id=tokenizer.convert_tokens_to_ids(END),
-        use_cache=True,
-        attn_implementation="sdpa",
+        **model_arguments(size, tokenizer),
         max_covariates=len(COLUMNS),
     )
     return WriterForCausalLM(config)

@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from synthstats_lightning.pretraining.settings import ModelSettings
+
 
 @dataclass(frozen=True)
-class WriterSize:
+class WriterSize(ModelSettings):
     """Size of a writer.
 
     Attributes:
         vocabulary: Tokens, pointers and bytes included.
-        hidden: Width of the hidden states.
         layers: Number of transformer layers.
-        heads: Number of query heads.
-        key_value_heads: Key and value heads.
-        head: Width of a head.
         feed_forward: Width of the feed-forward part.
         context: Longest prompt and program in tokens.
         slot_width: Units of the perceptron behind a digest position's sum; 0 for none.
     """
 
     vocabulary: int = 1280
-    hidden: int = 192
     layers: int = 6
-    heads: int = 6
-    key_value_heads: int = 2
-    head: int = 32
     feed_forward: int = 512
     context: int = 1024
     slot_width: int = 384
