@@ -106,14 +106,15 @@ class AdapterVersions:
         with self._lock:
             self._loaded.append(version)
 
-    def reload(self, connection: Connection) -> None:
-        """Has a server that was started anew load the present version again: the same name, the same weights.
+    def reload(self, connection: Connection, version: AdapterVersion | None = None) -> None:
+        """Has a server that was started anew load a version again: the same name, the same weights.
 
         Args:
             connection: The server that has lost its adapters.
+            version: One that is written; by default the present one.
         """
         with self._lock:
-            version = self.current
+            version = version or self.current
         if version is not None:
             self._load(connection, version)
 

@@ -17,9 +17,9 @@ from synthstats_lightning.policy.prompt_room import check_plain
 from synthstats_lightning.policy.sampling_backend import LOCAL
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersion, AdapterVersions, check_adapter
 from synthstats_lightning.rollouts.connection import Connection, check_url, is_public, key_headers
-from synthstats_lightning.rollouts.errors import RolloutError
+from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
 from synthstats_lightning.rollouts.rollout_counts import RolloutCounts
-from synthstats_lightning.rollouts.server_backend import ServerBackend, check_settings
+from synthstats_lightning.rollouts.server_backend import RELOADS, ServerBackend, check_settings
 from synthstats_lightning.rollouts.weight_check import (
     WARM,
     check_gap,
@@ -29,6 +29,9 @@ from synthstats_lightning.rollouts.weight_check import (
 )
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.tasks import Task, task_prompt
+
+CHECK_PROMPT = "", "Write a program."
+"""Of the checks of a run whose data module has no tasks."""
 
 
 class ServerRollouts(Callback):
@@ -168,6 +171,7 @@ class ServerRollouts(Callback):
         backend.between = lambda: hear_sigterm(trainer)
         tasks: Sequence[Task] = getattr(getattr(trainer, "datamodule", None), "tasks", [])
         prompts = [policy.encode_prompt(*task_prompt(task)) for task in tasks]
+        prompts = prompts or [policy.encode_prompt(*CHECK_PROMPT)]
         self._prompt = long_prompt(policy, prompts)
         self._step = trainer.global_step
         self._on_first_rank(lambda: self._meet(trainer, pl_module))
@@ -248,6 +252,20 @@ class ServerRollouts(Callback):
         with trainer.precision_plugin.forward_context():
             return gap(policy, self._prompt, programs, reference)
 
+    def _loaded_gap(
+        self, trainer: Trainer, module: SamplingModule, connection: Connection, version: AdapterVersion
+    ) -> float:
+        """That of a version which the server has loaded, and loads again where it was started anew since."""
+        backend, left = self._connected, RELOADS
+        while True:
+            try:
+                return self._gap(trainer, module, connection, version.name)
+            except RefusedError as error:
+                left -= 1
+                if error.status != 404 or not left:
+                    raise
+                backend.called(lambda: backend.versions.reload(connection, version))
+
     def _publish(self, trainer: Trainer, module: SamplingModule) -> None:
         """A new version, on every server, checked, and used from now on by every rank."""
         backend, started = self._connected, time.perf_counter()
@@ -258,7 +276,7 @@ class ServerRollouts(Callback):
             version = versions.write(module.loaded_policy, step)
             backend.called(lambda: versions.load(version))
             for connection in backend.connections:
-                found = self._gap(trainer, module, connection, version.name)
+                found = self._loaded_gap(trainer, module, connection, version)
                 check_gap(found, self.max_gap, f"{connection.url}, adapter {version.name}")
             made.append(version)
 

@@ -32,11 +32,13 @@ REQUEST = "x"
 LORA = LoraSettings(rank=8, alpha=16.0)
 
 
-def save_listed_model(folder: Path) -> None:
+def save_listed_model(folder: Path, head_dim: int = 8, positions: int = 32) -> None:
     """Writes a random model of one layer and its tokenizer.
 
     Args:
         folder: Where to; it must exist.
+        head_dim: Width of an attention head; inference engines have kernels for 32 and more.
+        positions: Longest text that the model reads, in tokens.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -53,8 +55,8 @@ def save_listed_model(folder: Path) -> None:
         num_hidden_layers=1,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=32,
+        head_dim=head_dim,
+        max_position_embeddings=positions,
         tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=STOP,

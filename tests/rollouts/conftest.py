@@ -66,10 +66,10 @@ def publish(backend: ServerBackend, policy: Policy, step: int = 0):
     return version
 
 
-def change(policy: Policy, seed: int) -> None:
+def change(policy: Policy, seed: int, scale: float = 0.1) -> None:
     """Other weights of the adapter, as after some training."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for value in policy.parameters():
             if value.requires_grad:
-                value.add_(0.1 * torch.randn(value.shape, generator=generator))
+                value.add_(scale * torch.randn(value.shape, generator=generator))
