@@ -35,7 +35,8 @@ serve() {
   export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_HOST_IP=127.0.0.1
   exec "$python" -m vllm.entrypoints.openai.api_server --model "$model" --served-model-name base \
     --host 127.0.0.1 --port "$port" --dtype float32 --max-model-len 512 --enable-lora --max-lora-rank 16 \
-    --max-loras 4 --max-cpu-loras 8 --generation-config vllm --enforce-eager --seed 0 "$@"
+    --max-loras 4 --max-cpu-loras 8 --generation-config vllm --enforce-eager --seed 0 \
+    --no-enable-chunked-prefill "$@" # prompts in pieces end the engine where requests have seeds and there is no GPU
 }
 
 case ${1:-} in
