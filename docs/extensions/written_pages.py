@@ -9,6 +9,8 @@ from configuration_pages import configuration_page, shipped_page
 from make_figures import page
 from reference_pages import index_page, room_pages, rooms_list
 
+from synthstats_lightning.pretraining.wide.frequencies import prior_page
+
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -20,6 +22,7 @@ def write_pages(_: Any = None) -> None:
         "configuration": configuration_page(),
         "shipped": shipped_page(),
         "rooms": rooms_list(),
+        "prior_over_forms": prior_page(),
         "modules/index": index_page(rooms),
         **{f"modules/{name}": text for name, text in rooms.items()},
     }

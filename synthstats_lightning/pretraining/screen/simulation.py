@@ -93,12 +93,18 @@ def covariate_values(rng: Random, generator: np.random.Generator, data: MadeUpDa
     for column in data.covariates:
         share = rng.choice((0.0, 0.0, 0.5, 0.8, 0.95))
         own = share * first + np.sqrt(1 - share**2) * generator.standard_normal(data.num_rows)
-        values[column.name] = _spread_out(rng, column, ndtr(own))
+        values[column.name] = spread_out(rng, column, ndtr(own))
     return values
 
 
-def _spread_out(rng: Random, column: Column, place: Array) -> Array:
-    """Numbers from 0 to 1 as values of a column, in one of the ways in which columns are distributed."""
+def spread_out(rng: Random, column: Column, place: Array) -> Array:
+    """Numbers from 0 to 1 as values of a column, in one of the ways in which columns are distributed.
+
+    Args:
+        rng: Source of randomness.
+        column: Whose range the values fill.
+        place: Numbers from 0 to 1, one for each row.
+    """
     if column.kind == "binary":
         found: Array = (place < rng.choice((0.2, 0.35, 0.5, 0.5, 0.65))).astype(np.float64)
         return found

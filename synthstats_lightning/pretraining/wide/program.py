@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from synthstats_lightning.pretraining.wide.draft import Draft, Range, choice
@@ -49,6 +49,7 @@ def draw_program(rng: Random, request: Request, weights: Weights = WEIGHTS) -> P
         request: What the program may depend on.
         weights: How often each choice is made.
     """
+    request = _with_guess(rng, request, weights.guessed_role)
     simple = rng.random() < weights.simple
     families = family_weights(request, weights)
     plain = {name: weight for name, weight in families.items() if name not in weights.rich}
@@ -73,6 +74,22 @@ def draw_program(rng: Random, request: Request, weights: Weights = WEIGHTS) -> P
         tuple(column.name for column in request.covariates if column.name in used | views),
         simple,
     )
+
+
+def _with_guess(rng: Random, request: Request, probability: float) -> Request:
+    """The request as a program takes it: now and then with a role for a column that came without one."""
+    response, role = request.response, "exposure"
+    candidates = [column for column in request.numeric if not column.role and column.low > 0]
+    if response.kind == "continuous":
+        span, role = response.high - response.low, "standard error"
+        candidates = [column for column in candidates if column.kind == "continuous" and column.high <= span]
+    if response.kind == "binary" or response.total is not None or request.with_role(role) is not None:
+        return request
+    if not candidates or rng.random() >= probability:
+        return request
+    chosen = rng.choice(candidates)
+    columns = (replace(each, role=role) if each is chosen else each for each in request.covariates)
+    return replace(request, covariates=tuple(columns))
 
 
 def form_weights(draft: Draft, simple: bool) -> Mapping[str, float]:

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 from scipy.special import ndtr
 
+from synthstats_lightning.pretraining.screen.simulation import spread_out
 from synthstats_lightning.pretraining.wide.request import Request, num_levels
 from synthstats_lightning.tasks.columns import Array, Column
 
@@ -34,7 +35,7 @@ def draw_covariates(rng: Random, request: Request) -> dict[str, Array]:
             continue
         share = rng.choice((0.0, 0.0, 0.0, 0.5, 0.8, 0.95))
         own = share * first + np.sqrt(1 - share**2) * generator.standard_normal(rows)
-        values[column.name] = spread_out(rng, column, ndtr(own))
+        values[column.name] = _values(rng, column, ndtr(own))
     for side, name in request.censoring.items():
         values[name] = _limits(rng, generator, request, side)
     if ordered is None:
@@ -42,30 +43,14 @@ def draw_covariates(rng: Random, request: Request) -> dict[str, Array]:
     return {name: each[ordered] for name, each in values.items()}
 
 
-def spread_out(rng: Random, column: Column, place: Floats) -> Array:
-    """Numbers from 0 to 1 as values of a column, in one of the ways in which columns are distributed.
-
-    Args:
-        rng: Source of randomness.
-        column: Whose range the values fill.
-        place: Numbers from 0 to 1, one for each row.
-    """
+def _values(rng: Random, column: Column, place: Floats) -> Array:
+    """Numbers from 0 to 1 as values of a column; of two values both occur."""
     if column.kind == "binary":
         cut = np.quantile(place, rng.choice((0.2, 0.35, 0.5, 0.5, 0.65)))
         marked: Array = (place < max(cut, np.nextafter(place.min(), 1))).astype(np.int64)
         return marked
-    style = rng.choices(("even", "grid", "skewed", "log", "centred"), (30, 20, 20, 15, 15))[0]
-    if style == "grid":
-        place = np.argsort(np.argsort(place)) / (len(place) - 1)
-    elif style == "skewed":
-        place = place ** rng.choice((1.5, 2.0, 3.0))
-    elif style == "centred":
-        place = 0.5 + 0.5 * np.sign(place - 0.5) * np.abs(2 * place - 1) ** 1.7
-    low, high = float(column.low), float(column.high)
-    place = (place - place.min()) / max(float(np.ptp(place)), 1e-12)
-    values = low * (high / low) ** place if style == "log" and low > 0 else low + (high - low) * place
-    values = np.clip(values, low, high)  # which rounding may leave by a hair
-    return values if column.kind == "continuous" else np.rint(values).astype(np.int64)
+    values = spread_out(rng, column, place)
+    return values if column.kind == "continuous" else values.astype(np.int64)
 
 
 def _codes(rng: Random, generator: np.random.Generator, request: Request) -> dict[str, Array]:

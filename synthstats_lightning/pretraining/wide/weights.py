@@ -39,7 +39,8 @@ class Weights:
         real_priors: Families of priors of parameters of either sign.
         positive_priors: Families of priors of positive parameters.
         standardised: Share of terms that are those of the standardised covariate where both may be.
-        guessed_role: Share of what a role is for in programs of columns that look like it without having it.
+        guessed_role: Probability that a program takes a column without a role for one of standard errors, or
+            for the exposure, where it may be.
     """
 
     simple: float = 0.5
@@ -71,7 +72,13 @@ class Weights:
         }
     )
     simple_forms: Table = field(
-        default_factory=lambda: {"constant": 12.0, "linear": 30.0, "curve": 34.0, "additive": 24.0}
+        default_factory=lambda: {
+            "constant": 8.0,
+            "linear": 30.0,
+            "curve": 34.0,
+            "additive": 24.0,
+            "categories": 10.0,
+        }
     )
     forms: Table = field(
         default_factory=lambda: {
@@ -80,7 +87,7 @@ class Weights:
             "curve": 8.0,
             "additive": 10.0,
             "selection": 10.0,
-            "shrinkage": 4.0,
+            "shrinkage": 10.0,
             "interaction": 7.0,
             "polynomial": 4.0,
             "spline": 5.0,
@@ -88,24 +95,23 @@ class Weights:
             "wave": 3.0,
             "change_point": 3.0,
             "categories": 9.0,
-            "pooled": 16.0,
-            "varying_slopes": 10.0,
-            "crossed": 10.0,
-            "nested": 5.0,
+            "pooled": 24.0,
+            "varying_slopes": 14.0,
+            "crossed": 14.0,
+            "nested": 15.0,
             "item_response": 30.0,
-            "comparison": 40.0,
+            "comparison": 60.0,
             "random_walk": 10.0,
             "autoregression": 8.0,
             "season": 7.0,
             "growth": 5.0,
             "discounting": 25.0,
-            "sources": 25.0,
+            "sources": 60.0,
             "two_species": 30.0,
         }
     )
     curves: Table = field(
         default_factory=lambda: {
-            "linear": 0.0,
             "quadratic": 10.0,
             "logarithmic": 18.0,
             "shifted_logarithmic": 6.0,
@@ -144,10 +150,10 @@ class Weights:
         default_factory=lambda: {
             "Poisson": 40.0,
             "NegativeBinomial": 40.0,
-            "ZeroInflatedPoisson": 6.0,
-            "ZeroInflatedNegativeBinomial": 4.0,
-            "HurdlePoisson": 4.0,
-            "HurdleNegativeBinomial": 3.0,
+            "ZeroInflatedPoisson": 9.0,
+            "ZeroInflatedNegativeBinomial": 6.0,
+            "HurdlePoisson": 6.0,
+            "HurdleNegativeBinomial": 4.0,
         }
     )
     total: Table = field(
@@ -173,7 +179,7 @@ class Weights:
         default_factory=lambda: {"HalfNormal": 50.0, "Exponential": 20.0, "LogNormal": 20.0, "Gamma": 10.0}
     )
     standardised: float = 0.35
-    guessed_role: float = 0.1
+    guessed_role: float = 0.05
 
 
 WEIGHTS = Weights()

@@ -82,7 +82,8 @@ def test_forms_and_families_are_as_frequent_as_their_weights_say():
     group = Column("site", "count", 0.0, 5.0, levels=("n", "s", "e", "w", "m", "o"), role="group")
     request = Request((*columns, group), Column("size", "continuous", -3.0, 8.0), 80)
     rng = Random(5)
-    rich = [draw_program(rng, request, replace(WEIGHTS, simple=0.0)) for _ in range(1500)]
+    weights = replace(WEIGHTS, simple=0.0, guessed_role=0.0)
+    rich = [draw_program(rng, request, weights) for _ in range(1500)]
     possible = [
         *("constant", "linear", "curve", "additive", "selection", "interaction", "polynomial", "spline"),
         *("smooth", "wave", "change_point", "categories", "pooled", "varying_slopes", "sources"),

@@ -110,7 +110,6 @@ def _step(draft: Draft, axis: Axis) -> str:
 
 
 CURVES: dict[str, Curve] = {
-    "linear": Curve(_linear, "centred"),
     "quadratic": Curve(_quadratic, "centred"),
     "logarithmic": Curve(_logarithmic, "positive"),
     "shifted_logarithmic": Curve(_shifted_logarithmic, "nonnegative", link=False),
@@ -182,5 +181,6 @@ FORMS = {
         lambda draft: bool(draft.request.numeric),
         write_curve,
         "a curve of one covariate, perhaps with slopes of a few others",
+        ("nonlinear",),
     ),
 }

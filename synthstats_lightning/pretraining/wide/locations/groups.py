@@ -67,6 +67,7 @@ def write_varying_slopes(draft: Draft) -> str:
     spread = SPREAD * draft.target.span / axis.span
     slopes = draft.pooled("v", str(num_levels(group)), spread)
     others = other_terms(draft, {group.name, column.name}, 2)
+    draft.features.add("interaction")
     return plus(level, term, f"({slope} + {slopes}[{group.name}])*{axis.expression}", *others)
 
 

@@ -10,7 +10,7 @@ from synthstats_lightning.pretraining.wide.draft import Draft, plus
 from synthstats_lightning.pretraining.wide.locations.form import Form
 from synthstats_lightning.pretraining.wide.locations.terms import other_terms, regressors, some_regressors
 
-BASIS = 12
+BASIS = 8
 """Sines of a smooth function."""
 WIDTH = 1.5
 """Half the interval of the sines over that of the covariate."""

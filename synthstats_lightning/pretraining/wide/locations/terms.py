@@ -46,6 +46,7 @@ def regressor(draft: Draft, column: Column) -> Axis:
     if column.kind == "binary":
         return raw
     if raw.positive and raw.high > REACH * raw.low and draft.rng.random() < LOGARITHMS:
+        draft.features.add("nonlinear")
         return Axis(f"pt.log({column.name})", math.log(raw.low), math.log(raw.high))
     return draft.axis(column)
 
