@@ -34,6 +34,8 @@ class DemonstrationDataModule(ReplayDataModule):
         max_tokens: Longer examples, prompt and answers, are left out; `None` takes what the model knows.
         max_examples: Examples that are taken, drawn at random; `None` takes all.
         validation_share: Share of the examples, below 1, that validation holds back; 0 validates nothing.
+        validation_examples: Path of further JSON lines, with which validation is done instead; nothing is
+            held back then.
         thoughts: Whether thoughts before an answer are imitated (`"kept"`) or left out (`"stripped"`).
         eval_programs: Fresh programs per task in test and prediction.
         eval_batch_size: Fresh programs per task in one such batch.
@@ -62,6 +64,7 @@ class DemonstrationDataModule(ReplayDataModule):
         seed: int | None = None,
         proposal: Proposal = "nothing",
         prior: Prior = "request",
+        validation_examples: str | None = None,
     ) -> None:
         super().__init__(
             tasks,
@@ -81,14 +84,22 @@ class DemonstrationDataModule(ReplayDataModule):
         if thoughts not in get_args(KeptThoughts):
             raise ValueError(f"thoughts must be 'kept' or 'stripped', got {thoughts!r}")
         prompts = {task.name: task_prompt(task) for task in self.tasks}
-        found, failed = read_examples(examples, prompts, thoughts)
-        if failed:
-            rank_zero_warn(f"{failed} lines of {examples} are programs without a score, and are left out")
+
+        def read(path: str) -> list[Any]:
+            found, failed = read_examples(path, prompts, thoughts)
+            if failed:
+                rank_zero_warn(f"{failed} lines of {path} are programs without a score, and are left out")
+            return found
+
+        found = read(examples)
         order = random.Random(self.seed)  # noqa: S311 - no secret
         chosen = order.sample(found, min(len(found), max_examples or len(found)))
-        held_back = round(validation_share * len(chosen)) if len(chosen) > 1 else 0
-        held_back = max(held_back, 1 if validation_share and len(chosen) > 1 else 0)
-        self.validation, self.training = chosen[:held_back], chosen[held_back:]
+        if validation_examples is not None:
+            self.validation, self.training = read(validation_examples), chosen
+        else:
+            held_back = round(validation_share * len(chosen)) if len(chosen) > 1 else 0
+            held_back = max(held_back, 1 if validation_share and len(chosen) > 1 else 0)
+            self.validation, self.training = chosen[:held_back], chosen[held_back:]
         if not self.training:
             raise ValueError(f"validation_share must leave an example to train on, got {validation_share}")
         self.batch_tokens = batch_tokens

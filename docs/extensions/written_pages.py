@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from configuration_pages import configuration_page, shipped_page
+from job_pages import job_page
 from make_figures import page
 from reference_pages import index_page, room_pages, rooms_list
 
@@ -21,6 +22,7 @@ def write_pages(_: Any = None) -> None:
         "measured": page(),
         "configuration": configuration_page(),
         "shipped": shipped_page(),
+        "job_keys": job_page(),
         "rooms": rooms_list(),
         "prior_over_forms": prior_page(),
         "modules/index": index_page(rooms),

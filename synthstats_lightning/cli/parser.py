@@ -36,6 +36,8 @@ OWN_COMMANDS = {
     "export": "write a form's best program as a PyMC script that stands alone",
     "filter": "choose programs of a run as examples that a policy can imitate",
     "compare": "score one's own programs and put them into the table of a run's forms",
+    "job": "run a job file, and follow its events: RL, SFT or graph search",
+    "runs": "list, show and compare the runs in a folder",
     "score": "score one program, or audit a program or a run's best",
     "sandbox": "attack the sandbox from inside, to prove that it holds on this machine",
     "configs": "list the configurations that come with the package, print one or copy it out",
@@ -121,6 +123,7 @@ def command_line(name: str | None, add_arguments: Callable[[ArgumentParser], Non
     given = {}
     if name is not None and add_arguments is not None:
         given[name] = OneLineErrors(description=COMMANDS[name])
-        add_arguments(given[name])
     add_commands(parser.add_subcommands(), COMMANDS, **given)
+    if name in given and add_arguments is not None:  # now: subcommands of a subcommand come after it
+        add_arguments(given[name])
     return parser

@@ -1,0 +1,148 @@
+"""The training of a job in a process of its own, watched: however it ends, there is a result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from synthstats_lightning.jobs.event_log import EVENTS, Event, read_events
+from synthstats_lightning.jobs.results import Kind, conclude
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that are passed on to the training process, which then ends as it does by itself."""
+LAST_LINES = 40
+"""Lines of what the process says on standard error that its reason is looked for in."""
+
+
+class Ended(NamedTuple):
+    """How a job's process ended.
+
+    Attributes:
+        status: Exit status as shells have it: 128 and the number of the signal that ended it.
+        result: What `result.json` holds.
+    """
+
+    status: int
+    result: dict[str, Any]
+
+
+def run_process(
+    arguments: Sequence[str], folder: Path, kind: Kind, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Runs the training of a job and waits for its end.
+
+    What it says goes where this process says things. Signals that ask it to end are passed on. Where it
+    cannot write its result itself, having been killed or having ended before it began, this process does.
+
+    Args:
+        arguments: What follows the interpreter on the process's command line.
+        folder: The run's folder.
+        kind: Whether the run learns from rewards or imitates examples.
+        environment: Variables that the process has beside those of this one.
+
+    Raises:
+        OSError: If the process cannot be started, or the result cannot be written.
+    """
+    before = last_sequence(folder)
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,  # a terminal's Ctrl-C comes by this process, once
+    )
+    said: deque[str] = deque(maxlen=LAST_LINES)
+    listener = threading.Thread(target=_repeat, args=(process, said), daemon=True)
+    with _forwarding(process):
+        listener.start()
+        status = process.wait()
+        listener.join(timeout=5.0)  # a worker that outlives it for a moment may hold the pipe
+    if process.stderr is not None and not listener.is_alive():
+        process.stderr.close()
+    result = conclude(folder, kind, before, reason(status, said))
+    return Ended(status if status >= 0 else 128 - status, result)
+
+
+def last_sequence(folder: Path) -> int:
+    """Number of the last event in a run's folder; -1 where there is none.
+
+    Args:
+        folder: The run's folder.
+    """
+    return max((event.sequence for event in read_events(folder / EVENTS)), default=-1)
+
+
+def reason(status: int, said: Sequence[str]) -> str | None:
+    """Why a process ended, in one line; `None` where it ended as it should.
+
+    Args:
+        status: Exit status, negative where a signal ended it.
+        said: Its last lines on standard error.
+    """
+    if status == 0:
+        return None
+    if status < 0:
+        return f"the training process was ended by {signal.Signals(-status).name}"
+    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+    if errors:
+        return errors[-1]
+    told = f"the training process ended with exit status {status}"
+    return f"{told}: {said[-1]}" if said else told
+
+
+def is_alive(event: Event) -> bool:
+    """Whether the process that wrote an event may still run; yes where that cannot be known.
+
+    Args:
+        event: An event that tells the process and its machine; one that does not is taken for alive.
+    """
+    pid = event.data.get("pid")
+    if not isinstance(pid, int) or event.data.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _repeat(process: subprocess.Popen[bytes], said: deque[str]) -> None:
+    """Passes on what a process says on standard error, and remembers its last lines."""
+    if process.stderr is None:
+        return
+    for line in process.stderr:
+        text = line.decode("utf-8", "replace")
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        if text.strip():
+            said.append(text.strip())
+
+
+@contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Passes signals on within this context; only the main thread of a process can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def forward(number: int, frame: object) -> None:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

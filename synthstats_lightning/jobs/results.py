@@ -1,0 +1,191 @@
+"""What a run came to, in a file that other systems read: status, figure, model, checkpoints, error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from synthstats_lightning.jobs.event_log import EVENTS, Event, EventLog, plain, read_events
+from synthstats_lightning.runtime.durable_files import is_temporary, write_text
+
+RESULT = "result.json"
+"""Name of the file in the run's folder."""
+Kind = Literal["rl", "sft"]
+"""Whether a run learns from rewards or imitates examples; the first part of its events' names."""
+FIGURES: Mapping[Kind, str] = {"rl": "final_reward", "sft": "final_loss"}
+"""What the figure of a result is called."""
+UNTOLD = "the training process ended without having trained"
+"""The error of a run that ended by itself and said nothing."""
+_STEP = re.compile(r"step[=_-]?(\d+)")
+_EPOCH = re.compile(r"epoch[=_-]?(\d+)")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint of a run.
+
+    Attributes:
+        path: Where the file is.
+        step: Training steps that it holds; `None` where that is not known.
+        epoch: Epochs that it holds; `None` where that is not known.
+        loss: Loss of that step, in nats; `None` where that is not known.
+    """
+
+    path: str
+    step: int | None = None
+    epoch: int | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to.
+
+    Attributes:
+        kind: Whether the run learns from rewards or imitates examples.
+        status: `"succeeded"` or `"failed"`.
+        figure: Mean log reward of the last programs, or the last loss, in nats; `None` where there is none.
+        model_id: Folder of the adapter, or else the last checkpoint, that another run can start from.
+        checkpoints: Checkpoints that are on the disk, in the order of their steps.
+        error: Why the run failed, in one line.
+    """
+
+    kind: Kind
+    status: Literal["succeeded", "failed"]
+    figure: float | None = None
+    model_id: str | None = None
+    checkpoints: Sequence[Checkpoint] = field(default_factory=list)
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `result.json` holds."""
+        found = {
+            "status": self.status,
+            FIGURES[self.kind]: self.figure,
+            "model_id": self.model_id,
+            "checkpoints": [asdict(checkpoint) for checkpoint in self.checkpoints],
+            "error": self.error,
+        }
+        return dict(plain(found))
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Writes `result.json`, whole or not at all.
+
+    Args:
+        folder: The run's folder.
+        result: What the run came to.
+    """
+    write_text(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """What `result.json` of a run holds; `None` where there is none.
+
+    Args:
+        folder: The run's folder.
+
+    Raises:
+        ValueError: If it is no JSON document.
+    """
+    path = folder / RESULT
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def conclude(folder: Path, kind: Kind, after: int, error: str | None) -> dict[str, Any]:
+    """Writes what a run whose process has ended could not write itself.
+
+    A run that has said how it ended keeps its word; of one that failed the checkpoints are looked for again,
+    for the last is written after everything else. One that has not said it, such as one that was killed, has
+    failed.
+
+    Args:
+        folder: The run's folder.
+        kind: Whether the run learns from rewards or imitates examples.
+        after: Number of the last event before the process began; -1 where there was none.
+        error: Why the process ended, in one line; `None` where it ended by itself.
+
+    Returns:
+        What `result.json` holds.
+    """
+    events = list(read_events(folder / EVENTS))
+    mine = [event for event in events if event.sequence > after]
+    said = next((event for event in reversed(mine) if event.ending is not None), None)
+    found = read_result(folder) if said is not None else None
+    if said is not None and found is not None and found["status"] == "succeeded":
+        return found
+    reason = said.data.get("error") if said is not None else error
+    figure = figure_of(events, kind)
+    checkpoints = checkpoints_in(folder, events)
+    result = Result(kind, "failed", figure, model_in(folder, checkpoints), checkpoints, reason or UNTOLD)
+    if said is None:
+        log = EventLog(folder / EVENTS)
+        if not mine:
+            log.append(f"{kind}.created", 0, {"kind": kind})
+        last = mine[-1].step if mine else 0
+        log.append(f"{kind}.failed", last, result.to_dict())
+        log.close()
+    write_result(folder, result)
+    return result.to_dict()
+
+
+def checkpoints_in(folder: Path, events: Sequence[Event] = ()) -> list[Checkpoint]:
+    """The checkpoints that a run's folder holds, with what names and events say of them.
+
+    Args:
+        folder: The run's folder.
+        events: Events of the run, which say the loss at each step.
+    """
+    told = [event for event in events if event.data.get("loss") is not None]
+    losses = [(event.step, float(event.data["loss"])) for event in told]
+    saved = {event.data.get("path"): event for event in events if event.event.endswith("checkpoint.saved")}
+    found = []
+    for path in sorted(folder.rglob("*.ckpt")):
+        if is_temporary(path):
+            continue
+        known = saved.get(str(path))
+        step = known.step if known is not None else _number(_STEP, path.stem)
+        epoch = known.data.get("epoch") if known is not None else _number(_EPOCH, path.stem)
+        before = [loss for at, loss in losses if step is not None and at <= step]
+        loss = before[-1] if before else None
+        if known is not None and known.data.get("loss") is not None:
+            loss = float(known.data["loss"])
+        found.append(Checkpoint(str(path), step, epoch, loss))
+    return sorted(found, key=lambda each: (each.step is None, each.step or 0))
+
+
+def model_in(folder: Path, checkpoints: Sequence[Checkpoint] = ()) -> str | None:
+    """What another run can start from: the adapter in a run's folder, else its last checkpoint.
+
+    Args:
+        folder: The run's folder.
+        checkpoints: The run's checkpoints, in the order of their steps.
+    """
+    adapter = folder / "adapter"
+    if any((adapter / name).is_file() for name in ("adapter_config.json", "config.json")):
+        return str(adapter)
+    return checkpoints[-1].path if checkpoints else None
+
+
+def figure_of(events: Sequence[Event], kind: Kind) -> float | None:
+    """The last reward or loss that events tell of; `None` where they tell none.
+
+    Args:
+        events: Events of a run.
+        kind: Whether the run learns from rewards or imitates examples.
+    """
+    names = ("reward",) if kind == "rl" else ("validation_loss", "loss")
+    for event in reversed(events):
+        for name in names:
+            if (value := event.data.get(name)) is not None:
+                return float(value)
+    return None
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    match = pattern.search(text)
+    return int(match[1]) if match else None

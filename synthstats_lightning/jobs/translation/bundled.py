@@ -1,0 +1,26 @@
+"""What job files need to know of policies, without what loading one takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+BUNDLED = ("tiny", "tiny-episodes")
+"""Policies that come with the package, as `policy.loading` has them."""
+HUB = "policy/qwen3"
+"""The configuration that goes over a job's base for any other policy."""
+ADAPTER_FILES = {"base_model.json": "name", "adapter_config.json": "base_model_name_or_path"}
+"""Files beside a saved adapter, and the key of each that names the base model."""
+
+
+def base_of(source: str) -> str | None:
+    """The base model that a saved adapter is of; `None` where its folder does not say.
+
+    Args:
+        source: Folder of the adapter.
+    """
+    for name, key in ADAPTER_FILES.items():
+        path = Path(source) / name
+        if path.is_file() and (found := json.loads(path.read_text(encoding="utf-8")).get(key)):
+            return str(found)
+    return None

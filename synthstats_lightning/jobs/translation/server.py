@@ -1,0 +1,44 @@
+"""From `[vllm]` and `[training.weight_sync]` to the section `rollouts`."""
+
+from __future__ import annotations
+
+from synthstats_lightning.jobs.translation.draft import Draft
+from synthstats_lightning.jobs.translation.server_keys import SERVERS_OWN
+
+
+def translate_server(draft: Draft, on_policy: bool) -> None:
+    """Puts where training programs come from.
+
+    Args:
+        draft: The configuration in the making.
+        on_policy: Whether the objective needs programs of the present policy.
+    """
+    url = draft.given("vllm.url")
+    served = draft.given("rollout.policy_name", "local" if url is None else "vllm") == "vllm"
+    for name, option in SERVERS_OWN.items():
+        if f"vllm.{name}" in draft.values:
+            draft.problems.append(f"vllm.{name} is the server's own option: start it with {option}")
+    _check_sync(draft)
+    if served and url is None:
+        draft.problems.append("vllm.url must say where the server is, where rollout.policy_name is 'vllm'")
+    if not served and url is not None:
+        draft.refuse("rollout.policy_name", "'vllm' where vllm.url is given")
+    every = "training.weight_sync_interval"
+    if not served:
+        if every in draft.values:
+            draft.warnings.append(f"{every} has no effect: the trainer samples by its present weights")
+        return
+    draft.put("rollouts.url", url)
+    if draft.given("training.weight_sync.enable") is False:
+        draft.refuse("training.weight_sync.enable", "true: a server would write by the base model for ever")
+    if on_policy:
+        if draft.given(every, 1) != 1:
+            draft.refuse(every, "1 for policy_gradient, which learns from programs of the present policy")
+        draft.put("rollouts.publish_every", 1)
+
+
+def _check_sync(draft: Draft) -> None:
+    if draft.given("training.weight_sync.direct") is False:
+        draft.refuse("training.weight_sync.direct", "true: versions go from the trainer to the servers")
+    if draft.given("training.weight_sync.verify_every_k", 1) != 1:
+        draft.refuse("training.weight_sync.verify_every_k", "1: every version is checked before it is used")

@@ -1,0 +1,91 @@
+"""The process that a job trains in: killed, failed or asked to end, it leaves a result."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthstats_lightning.jobs.event_log import EVENTS, EventLog, read_events
+from synthstats_lightning.jobs.process import last_sequence, reason, run_process
+
+BEGUN = """
+import json, os, sys, time
+folder = sys.argv[1]
+DATA = {"reward": -1.5, "loss": 3}
+lines = [
+    {"sequence": 0, "event": "rl.created", "time": "t", "step": 0, "data": {}},
+    {"sequence": 1, "event": "rl.iteration.complete", "time": "t", "step": 7, "data": DATA},
+]
+os.makedirs(folder + "/checkpoints", exist_ok=True)
+open(folder + "/checkpoints/step5.ckpt", "w").close()
+open(folder + "/checkpoints/step9.ckpt", "w").close()
+with open(folder + "/events.jsonl", "w") as file:
+    file.writelines(json.dumps(line) + "\\n" for line in lines)
+"""
+ENDS: dict[str, tuple[str, int, str]] = {
+    "killed": (
+        BEGUN + "os.kill(os.getpid(), 9)",
+        128 + signal.SIGKILL,
+        "the training process was ended by SIGKILL",
+    ),
+    "wrong": (
+        "import sys; print('error: policy must be there', file=sys.stderr); sys.exit(2)",
+        2,
+        "policy must be there",
+    ),
+    "raised": ("raise RuntimeError('no more')", 1, "exit status 1: RuntimeError: no more"),
+    "silent": ("pass", 0, "ended without having trained"),
+    "asked": (
+        BEGUN + "os.kill(os.getppid(), 15); time.sleep(60)",
+        128 + signal.SIGTERM,
+        "the training process was ended by SIGTERM",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_result_however_it_ends(tmp_path: Path, end: str, capsys: Any) -> None:
+    code, status, error = ENDS[end]
+    ended = run_process(["-S", "-c", code, str(tmp_path)], tmp_path, "rl")
+    assert ended.status == status
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert found == ended.result
+    assert found["status"] == "failed"
+    assert error in found["error"]
+    events = list(read_events(tmp_path / EVENTS))
+    assert [event.event for event in events][-1] == "rl.failed"
+    assert events[0].event == "rl.created"
+    assert [event.sequence for event in events] == list(range(len(events)))
+    if end in ("killed", "asked"):
+        assert found["final_reward"] == -1.5
+        assert events[-1].step == 7
+        assert [(each["step"], each["loss"]) for each in found["checkpoints"]] == [(5, None), (9, 3.0)]
+        assert found["model_id"].endswith("step9.ckpt")
+    if end == "wrong":
+        assert "error: policy must be there" in capsys.readouterr().err
+
+
+def test_what_a_run_said_itself_is_kept(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / EVENTS)
+    log.append("sft.failed", 3, {"error": "of the time before"})
+    code = (
+        BEGUN.replace("rl.", "sft.").replace('"w") as', '"a") as').replace('"sequence": ', '"sequence": 1 + ')
+    )
+    told = (
+        'json.dumps({"sequence": 3, "event": "sft.failed", "time": "t", "step": 9, "data": {"error": "own"}})'
+    )
+    code += f'\nopen(folder + "/events.jsonl", "a").write({told} + "\\n")\nsys.exit(1)'
+    ended = run_process(["-S", "-c", code, str(tmp_path)], tmp_path, "sft")
+    assert (ended.status, ended.result["error"]) == (1, "own")
+    assert last_sequence(tmp_path) == 3, "nothing is said twice"
+    assert ended.result["final_loss"] == 3.0
+    assert len(ended.result["checkpoints"]) == 2
+
+
+def test_reasons() -> None:
+    assert reason(0, ["error: x"]) is None
+    assert reason(3, []) == "the training process ended with exit status 3"
