@@ -22,7 +22,7 @@ class JobError(ValueError):
         problems: Everything that is wrong with it, a line each.
 
     Attributes:
-        problems: The same.
+        problems: The lines, in the order of the file.
     """
 
     def __init__(self, problems: list[str]) -> None:

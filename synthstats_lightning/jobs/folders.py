@@ -75,7 +75,7 @@ def is_run(folder: Path) -> bool:
     """Whether a folder is that of a run.
 
     Args:
-        folder: Any folder.
+        folder: A folder that may be that of a run.
     """
     return any((folder / name).is_file() for name in LEFT_BEHIND)
 
@@ -152,7 +152,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
 
     Args:
         first: A flat configuration.
-        second: Another one.
+        second: The flat configuration that it is compared with.
     """
     keys = [*first, *(key for key in second if key not in first)]
     pairs = {key: (first.get(key), second.get(key)) for key in keys}
@@ -163,7 +163,7 @@ def last_metrics(path: Path) -> dict[str, float]:
     """The last finite value of every column of a run's `metrics.csv`; empty where there is none.
 
     Args:
-        path: The file.
+        path: Where the file is, or would be.
     """
     found: dict[str, float] = {}
     if not path.is_file():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import yaml
 from synthstats_lightning.cli.errors import WRONG_USAGE
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.jobs import GraphConfig, JobError, RLConfig, SFTConfig, translate
+from synthstats_lightning.jobs.translation import KEYS
+from tests.docs.pages import ROOT, blocks
 
 RL = """
 [algorithm]
@@ -152,6 +156,25 @@ def test_a_graph_search_is_described() -> None:
     assert translate({"graph": {"judge_model": "m"}}).values == {"graph.verifier_model": "m"}
     (problem,) = translate({"graph": {"proposer_effort": "most"}}).problems
     assert problem == "graph.proposer_effort must be one of 'low', 'medium', 'high', got 'most'"
+
+
+@pytest.mark.parametrize("text", blocks(ROOT / "docs" / "how-to" / "jobs.md", "toml"))
+def test_jobs_of_the_documentation_are_right(text: str) -> None:
+    found = translate(tomllib.loads(text))
+    assert not found.problems
+    assert not found.warnings
+    assert found.configuration
+
+
+def test_the_reference_has_every_key_with_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "extensions"))
+    page = import_module("job_pages").job_page()
+    for keys in KEYS.values():
+        assert all(f"| `{key.name}` | " in page for key in keys)
+    assert "| `training.batch_size` | an integer of trajectories, at least 1 | 64 |" in page
+    assert "| `training.weight_sync_interval` | an integer of steps, at least 1 | 8 |" in page
+    assert "`evaluation.every_n_iters` | an integer of steps, at least 1 | 100 |" in page
+    assert not [line for line in page.splitlines() if line.startswith("|") and line.count(" | ") < 4]
 
 
 def printed(arguments: list[str], capsys: Any) -> dict[str, Any]:

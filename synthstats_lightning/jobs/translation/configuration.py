@@ -52,7 +52,7 @@ def put(configuration: Configuration, path: str, value: Any) -> None:
 
     Args:
         configuration: Is changed in place.
-        path: Dotted keys.
+        path: Keys from the outermost to the innermost, with dots between them.
         value: What it shall be.
     """
     *sections, last = path.split(".")
@@ -69,7 +69,7 @@ def get(configuration: Mapping[str, Any], path: str, default: Any = None) -> Any
 
     Args:
         configuration: Where to look.
-        path: Dotted keys.
+        path: Keys from the outermost to the innermost, with dots between them.
         default: What is returned where there is no value.
     """
     found: Any = configuration
