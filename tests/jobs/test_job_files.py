@@ -174,7 +174,7 @@ def test_the_reference_has_every_key_with_its_default(monkeypatch: pytest.Monkey
     assert "| `training.batch_size` | an integer of trajectories, at least 1 | 64 |" in page
     assert "| `training.weight_sync_interval` | an integer of steps, at least 1 | 8 |" in page
     assert "`evaluation.every_n_iters` | an integer of steps, at least 1 | 100 |" in page
-    assert not [line for line in page.splitlines() if line.startswith("|") and line.count(" | ") < 4]
+    assert all(line.count(" | ") == 4 for line in page.splitlines() if line.startswith("| "))
 
 
 def printed(arguments: list[str], capsys: Any) -> dict[str, Any]:
