@@ -242,6 +242,7 @@ class PosteriorReport(Callback):
         tasks = len(scoring.scorer.tasks)
         number = math.ceil((self.num_programs or 0) / trainer.world_size)
         size = max(1, ROUND // tasks)
+        scoring.scorer.budget.grant(number * tasks)
         left_out: list[str] = []
         sampled = 0
         try:

@@ -31,6 +31,7 @@ from synthstats_lightning.callbacks.run_parts import (
     run_buffer,
     run_folder,
     run_tasks,
+    run_workers,
 )
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.window import Window, log_metrics, window_metrics
@@ -39,12 +40,10 @@ from synthstats_lightning.learning.loops import is_ending, is_log_step
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.policy.sampling import stream_seed
-from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.replay import Demonstration, ReplayBuffer
 from synthstats_lightning.reports.journal import RecordJournal
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
-from synthstats_lightning.runtime.cores import own_cores, scoring_workers
 from synthstats_lightning.runtime.distributed import gather_objects, own_share, rank_and_size
 from synthstats_lightning.runtime.interrupts import interruptible
 from synthstats_lightning.runtime.random_state import random_state, set_random_state
@@ -110,6 +109,10 @@ class ProgramScoring(ProgramEvaluation):
         warmup_candidates: Programs per task that are drawn for the warm-up, of which `warmup_programs` are
             scored, those of a structure that a digest of the data speaks for above all (`learning.screen`);
             weights stay exact. 0, and objectives on policy, score all that are drawn.
+        max_programs: Distinct programs of all tasks that may be scored, failed ones too, shared among the
+            processes; those of the report, and programs that are given, come on top. When they are used up,
+            training goes on with what there is; with objectives on policy it ends. Not for episodes. By
+            default there is no limit.
 
     Raises:
         ValueError: If a number is out of range.
@@ -145,6 +148,7 @@ class ProgramScoring(ProgramEvaluation):
         max_replay_ratio: float | None = None,
         require_scored: bool = True,
         warmup_candidates: int = 0,
+        max_programs: int | None = None,
     ) -> None:
         candidates = {"warmup_candidates": warmup_candidates}
         check_counts(
@@ -153,6 +157,7 @@ class ProgramScoring(ProgramEvaluation):
                 "every_n_steps": every_n_steps,
                 "warmup_programs": warmup_programs,
                 "num_workers": num_workers,
+                "max_programs": max_programs,
             },
             at_least_zero={"anneal_steps": anneal_steps, "drain_seconds": drain_seconds, **candidates},
             shares={"prefix_resampling_fraction": prefix_resampling_fraction},
@@ -166,6 +171,7 @@ class ProgramScoring(ProgramEvaluation):
         self.every_n_steps = every_n_steps
         self.warmup_programs = warmup_programs
         self.warmup_candidates = warmup_candidates
+        self.max_programs = max_programs
         self.synchronous = synchronous
         self.drain_seconds = drain_seconds
         self.num_workers = num_workers
@@ -228,16 +234,7 @@ class ProgramScoring(ProgramEvaluation):
         buffer = run_buffer(trainer, self._given_buffer)
         self._sharing = buffer if buffer is not None and buffer.multiplicity == "program" else None
         if self._scorer is None and stage != "predict":
-            pool = ProgramScorer(
-                num_workers=self.num_workers or scoring_workers(own_cores()),
-                limits=self.limits,
-                settings=(self.engine or EngineSettings()).up_to(self.reward.score),
-                sandbox=self.sandbox,
-                score_cache=self.score_cache,
-                executor=self.executor,
-                max_known=self.max_records,
-            )
-            self._scorer = self.scorer_type(tasks, self.reward, pool)
+            self._scorer = self.scorer_type(tasks, self.reward, *run_workers(self))
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends the workers."""
@@ -314,7 +311,9 @@ class ProgramScoring(ProgramEvaluation):
         self._harvest(trainer)
         ended = module.ended_step(trainer)
         due = ended and trainer.global_step % self.every_n_steps == 0
-        if due and self.queue.has_room():
+        if due and self.scorer.budget.spent:
+            trainer.should_stop |= module.objective.on_policy
+        elif due and self.queue.has_room():
             self._sample_round(trainer, module, self.programs_per_step)
             self._harvest(trainer, None if self.synchronous or module.objective.on_policy else 0.0)
         if due:
@@ -401,6 +400,8 @@ class ProgramScoring(ProgramEvaluation):
         """Waits until the next batch keeps the replay ratio; this rank goes by its own counts alone."""
         if 0 <= trainer.max_steps <= trainer.global_step:
             return  # there is no next batch
+        if self.scorer.budget.spent:
+            return  # nor are there scores to wait for
         per_round = self.programs_per_step * len(self.scorer.tasks)
         per_batch = per_round / (self.every_n_steps * trainer.accumulate_grad_batches)
         leeway = self.queue.max_in_flight + per_round

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
+from synthstats_lightning.confinement import Level
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import Policy
 from synthstats_lightning.policy.prompt_room import too_many_covariates
+from synthstats_lightning.pool.program_budget import ProgramBudget
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.replay import ReplayBuffer
+from synthstats_lightning.runtime.cores import own_cores, scoring_workers
+from synthstats_lightning.runtime.distributed import rank_and_size
+from synthstats_lightning.sandbox import SandboxLimits
+from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Prompt, TableTask, Task
 
 
@@ -93,6 +102,40 @@ def register_prompts(
             rank_zero_warn(warning)
     for index, prompt in enumerate(prompts):
         buffer.register_prompt(index, policy.encode_prompt(*prompt), policy.encode_prompt(*prompt.prior))
+
+
+@runtime_checkable
+class WantsWorkers(Protocol):
+    """What `ProgramScoring` says of its workers; see its arguments."""
+
+    reward: Reward
+    num_workers: int | None
+    limits: SandboxLimits | None
+    engine: EngineSettings | None
+    sandbox: Level
+    score_cache: str | None
+    executor: Executor | None
+    max_records: int
+    max_programs: int | None
+
+
+def run_workers(wanted: WantsWorkers) -> tuple[ProgramScorer, ProgramBudget]:
+    """The workers of this process, not started yet, and how many programs they may be given.
+
+    Args:
+        wanted: The callback whose workers they are.
+    """
+    pool = ProgramScorer(
+        num_workers=wanted.num_workers or scoring_workers(own_cores()),
+        limits=wanted.limits,
+        settings=(wanted.engine or EngineSettings()).up_to(wanted.reward.score),
+        sandbox=wanted.sandbox,
+        score_cache=wanted.score_cache,
+        executor=wanted.executor,
+        max_known=wanted.max_records,
+    )
+    limit = wanted.max_programs
+    return pool, ProgramBudget(None if limit is None else max(1, limit // rank_and_size()[1]))
 
 
 def _of_data_module(trainer: Trainer, name: str) -> Any:

@@ -16,6 +16,7 @@ from synthstats_lightning.callbacks.screening import screened
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.policy.sampling import stream_seed
+from synthstats_lightning.pool.program_budget import ProgramBudget
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.pool.term_scorer import TermScorer
 from synthstats_lightning.programs.failure import FailureCategory
@@ -104,6 +105,7 @@ class SampleScorer:
         tasks: The tasks, in the order of `task_index`.
         reward: From a score to a log reward.
         pool: Where programs are scored; it is started here, and closed by `close`.
+        budget: How many distinct programs may be sampled; without limit by default.
 
     Raises:
         RuntimeError: If a task's baseline program has no score.
@@ -115,11 +117,13 @@ class SampleScorer:
         tasks: Sequence[Task],
         reward: Reward,
         pool: ProgramScorer,
+        budget: ProgramBudget | None = None,
     ) -> None:
         self.tasks = list(tasks)
         self.prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
         self.pool = pool
+        self.budget = budget or ProgramBudget()
         self.terms = TermScorer(reward.judged)
         try:
             self.pool.start()
@@ -156,6 +160,7 @@ class SampleScorer:
             RuntimeError: If a task's baseline program has no score.
         """
         other = copy.copy(self)
+        other.budget = ProgramBudget()
         asked = {task.proposal for task in self.tasks}  # a policy is told as much as where it was trained
         proposal = asked.pop() if len(asked) == 1 else "nothing"
         other.tasks = [looking(task, proposal) for task in tasks]
@@ -241,7 +246,8 @@ class SampleScorer:
     def submit(self, samples: SampledPrograms) -> list[PendingProgram]:
         """Hands sampled programs to the workers; one without a stop token fails at once.
 
-        A program whose log-probability is not finite is left out: nothing can be learned from it.
+        A program whose log-probability is not finite is left out: nothing can be learned from it. So are all
+        from the first one on that the budget does not pay for.
         """
         return [program for _, program in self._submitted(samples, range(len(samples.sources)))]
 
@@ -250,8 +256,12 @@ class SampleScorer:
     ) -> Iterator[tuple[int, PendingProgram]]:
         known = is_finite(torch.stack([samples.log_prob, samples.reference_log_prob]).cpu()).all(0)
         for row in np.flatnonzero(known).tolist():
-            if row in rows:
-                yield row, self._submit_row(samples, row)
+            if row not in rows:
+                continue
+            task_index, source = int(samples.prompt_index[row]), samples.sources[row]
+            if bool(samples.stopped[row]) and not self.budget.admits(task_index, source):
+                return  # those behind it would be known programs alone
+            yield row, self._submit_row(samples, row)
 
     def resubmit(
         self,
@@ -331,8 +341,9 @@ class SampleScorer:
         """Takes the score of an interrupted run's program, so that it is not computed again."""
         if not record.score.settled or record.score.failure is FailureCategory.TRUNCATED:
             return  # not properties of the source
-        for task in self.tasks:
+        for index, task in enumerate(self.tasks):
             if task.name == record.task:
+                self.budget.admits(index, record.source)
                 self.pool.remember(record.source, task, record.score)
                 self.terms.remember(task, record.score)
 

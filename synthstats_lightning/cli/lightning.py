@@ -43,7 +43,7 @@ from synthstats_lightning.warm_start import DemonstrationDataModule
 class RunParser(OneLineErrors, LightningArgumentParser):
     """Lightning's parser with errors in one line, and with the subcommands that it does not build."""
 
-    built: tuple[str, ...] = tuple(name for name in TRAINER_COMMANDS if name != "check")
+    built: tuple[str, ...] = tuple(name for name in TRAINER_COMMANDS if name not in ("check", "search"))
 
     def add_subcommands(self, **options: Any) -> Any:
         """Adds those of this package; Lightning adds those that it builds."""

@@ -24,6 +24,7 @@ TRAINER_COMMANDS = {
     "fit": "train a policy, and report the posterior over programs",
     "validate": "sample and score fresh programs of a policy: val/... metrics",
     "test": "sample and score fresh programs of a policy: test/... metrics",
+    "search": "search programs without training a policy, and report: weighting, SMC, evolution",
     "check": "try a configuration of `fit` for seconds: sandbox, data, programs, a step, memory, time",
     "predict": "write fresh programs of a policy to a file; what programs predict of the data is `forecast`",
 }

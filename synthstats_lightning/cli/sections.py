@@ -89,6 +89,9 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
     episodes &= all(isinstance(task, ExperimentTask) for task in tasks)
     if not episodes:
         del scoring["transcripts"]
+    elif scoring["max_programs"] is not None:
+        limit = scoring["max_programs"]
+        raise ValueError(f"scoring.max_programs must be null for tasks of several turns, got {limit}")
     shown = trainer.get("enable_progress_bar") is not False and not _any(own, ProgressBar)
     made: list[Callback] = []
     budget = None

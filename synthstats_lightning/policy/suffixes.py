@@ -75,10 +75,10 @@ def resample_suffixes(
             programs = _continued(policy, rows, settings, generator, backend)
         ids, mask = pad_right([tokens for tokens, _ in programs], policy.pad_token_id, policy.device)
         given = [prompt for prompt, _ in rows]
-        log_prob = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=False)
+        log_prob = given_log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=False)
         if prior_prompts is not None:
             given = [tuple(prior_prompts[index]) for index in prompt_index]
-        reference = _log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=True)
+        reference = given_log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=True)
     asked = [None if facts is None else facts[index] for index in prompt_index]
     read = [policy.read(list(tokens), each) for (tokens, _), each in zip(programs, asked, strict=True)]
     return SampledPrograms(
@@ -133,7 +133,7 @@ def _continued(
     return programs
 
 
-def _log_probs(
+def given_log_probs(
     policy: Policy,
     prompts: list[tuple[int, ...]],
     ids: Int[Tensor, "batch time"],
@@ -141,6 +141,16 @@ def _log_probs(
     min_new_tokens: int,
     reference: bool,
 ) -> Float[Tensor, " batch"]:
+    """Log-probabilities of given programs by teacher-forced passes, in nats.
+
+    Args:
+        policy: The policy, evaluating.
+        prompts: Token ids of each program's prompt.
+        ids: Programs, right-padded.
+        mask: True on their tokens, the stop token included.
+        min_new_tokens: Tokens before which a program does not stop.
+        reference: Whether those under the reference policy are wanted.
+    """
     prompt_ids, prompt_mask = pad_left([list(p) for p in prompts], policy.pad_token_id, policy.device)
     rows = max(1, policy.tokens_per_pass() // (prompt_ids.shape[1] + ids.shape[1]))
     pieces = []

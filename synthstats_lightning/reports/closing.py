@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from synthstats_lightning.objectives import Objective
 from synthstats_lightning.reports.form_table import form_table, posterior_figures, share_lines
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.reports.run_posterior import RunPosterior
+from synthstats_lightning.reports.search_outcome import SearchOutcome, TaskOutcome
 from synthstats_lightning.reports.shares import evaluation_metrics, record_metrics
 from synthstats_lightning.runtime.durable_files import write_text
 
@@ -42,6 +43,7 @@ class TaskReport:
         objective: Of the run, which says what the target of the fresh programs is; by default the reward.
         left_out: What the report lacks and why, a line each.
         posterior: The run's posterior, where it is known with more than the records say.
+        searched: How the search went that the records come from, if they come from one.
     """
 
     task: str
@@ -51,13 +53,14 @@ class TaskReport:
     objective: Objective | None = None
     left_out: list[str] = field(default_factory=list)
     posterior: RunPosterior | None = None
+    searched: SearchOutcome | None = None
 
     def posterior_by_form(self) -> RunPosterior | None:
         """The posterior from all programs, the fresh ones too; `None` if none has an evidence."""
         if self.posterior is None:
             records = self._with_fresh()
             if any(record.score.evidence is not None for record in records):
-                self.posterior = RunPosterior.from_records(self.task, records)
+                self.posterior = RunPosterior.from_records(self.task, records, searched=self.searched)
         return self.posterior
 
     def _with_fresh(self) -> Sequence[ProgramRecord]:
@@ -75,6 +78,9 @@ class TaskReport:
         posterior = self.posterior_by_form()
         if posterior is not None:
             found |= posterior_figures(posterior, FORMS_IN_FILE)
+        if self.searched is not None:
+            found["search"] = {"by": self.searched.method, "log_z_from": self.searched.log_z_from}
+            found["search"] |= asdict(self.searched.tasks.get(self.task, TaskOutcome()))
         return {"method": self.method, **found, "left_out": list(self.left_out)}
 
     def log_z_metrics(self) -> dict[str, Any]:
@@ -127,8 +133,22 @@ class TaskReport:
                 f"failed: {count} of {samples} {'fresh' if self.fresh else 'sampled'} programs, {category}"
             )
         console.print(self._log_z_line())
+        if self.searched is not None:
+            console.print(escape(self._search_line(self.searched)), soft_wrap=True, highlight=False)
         for line in self.left_out:
             console.print(f"left out: {escape(line)}", soft_wrap=True)
+
+    def _search_line(self, searched: SearchOutcome) -> str:
+        """What the search cost and says of log Z by itself."""
+        found = searched.tasks.get(self.task, TaskOutcome())
+        cost = (
+            f"{searched.method}: {found.programs} programs scored, {found.repeated} proposals had been scored"
+            f" before; log Z from {searched.log_z_from}"
+        )
+        if found.log_z is None:
+            return cost
+        error = "" if found.log_z_se is None else f" ± {found.log_z_se:.2f}"
+        return f"{cost}: {found.log_z:.2f}{error} nats, absolute"
 
     def _all(self) -> Sequence[ProgramRecord]:
         return self.fresh or self.records

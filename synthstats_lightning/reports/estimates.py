@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 
 from synthstats_lightning.metrics import effective_sample_size
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.search_outcome import TaskOutcome
 
 Values = Float[np.ndarray, " programs"]
 
@@ -119,6 +120,20 @@ def found_alone(masses: Masses) -> Masses:
         masses: What `estimate_masses` returned.
     """
     return masses._replace(log_mass=masses.log_found)
+
+
+def searched_masses(masses: Masses, found: TaskOutcome | None) -> Masses:
+    """The same with what a search itself says of all mass; NaN where it says nothing, and of what is unseen.
+
+    Args:
+        masses: Of what was found.
+        found: How the search went.
+    """
+    found = found or TaskOutcome()
+    unknown = float("nan")
+    values = (found.log_z, found.log_z_se, found.effective_sample_size)
+    log_z, error, size = (unknown if value is None else value for value in values)
+    return masses._replace(unseen=unknown, log_total=log_z, log_total_se=error, effective_sample_size=size)
 
 
 def _effective_size(log_weight: Values, count: Values) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,10 +53,12 @@ def share_lines(posterior: RunPosterior) -> list[str]:
         posterior: The posterior of one task.
     """
     estimate, inclusion = posterior.estimate, posterior.inclusion
-    lines = [
-        f"shares: {estimate.method}; effective sample size {estimate.effective_sample_size:.0f} of"
-        f" {estimate.num_draws}, {_unseen(estimate)} of the posterior on programs not seen"
-    ]
+    lines = [f"shares: {estimate.method}"]
+    if not math.isnan(estimate.unseen_mass):
+        lines[0] += (
+            f"; effective sample size {estimate.effective_sample_size:.0f} of {estimate.num_draws},"
+            f" {_unseen(estimate)} of the posterior on programs not seen"
+        )
     for name, found in (("columns", inclusion.covariates), ("features", inclusion.features)):
         if found:
             shown = [f"{each} {value:.2f}" for each, value in list(found.items())[:SHOWN_INCLUSION]]

@@ -14,6 +14,7 @@ from synthstats_lightning.reports.closing import TaskReport, write_report
 from synthstats_lightning.reports.journal import read_records
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.report_files import Workers, write_report_files
+from synthstats_lightning.reports.search_outcome import read_outcome
 from synthstats_lightning.tasks import Task
 
 
@@ -66,9 +67,16 @@ def from_folder(
     by_task: dict[str, list[ProgramRecord]] = {task.name: [] for task in tasks}
     for record in read_records(folder):
         by_task.setdefault(record.task, []).append(record)
+    searched = read_outcome(folder)
     reports = [
         TaskReport(
-            name, records, (fresh or {}).get(name, ()), (log_z or {}).get(name), objective, list(left_out)
+            name,
+            records,
+            (fresh or {}).get(name, ()),
+            (log_z or {}).get(name),
+            objective,
+            list(left_out),
+            searched=searched,
         )
         for name, records in by_task.items()
     ]

@@ -14,7 +14,7 @@ from synthstats_lightning.programs.forms.form import Form, form_of
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.reports.arviz_comparison import compare
 from synthstats_lightning.reports.elpd_scores import WholeScore, elpd_scores, model_of
-from synthstats_lightning.reports.estimates import draws_of, estimate_masses, found_alone
+from synthstats_lightning.reports.estimates import draws_of, estimate_masses, found_alone, searched_masses
 from synthstats_lightning.reports.exported_program import export_program
 from synthstats_lightning.reports.forecast import QUANTILES, RowPredictions, predict_rows, predicting_programs
 from synthstats_lightning.reports.journal import PROGRAMS, journals, read_records
@@ -22,6 +22,7 @@ from synthstats_lightning.reports.leaderboard import form_summaries, inclusion_o
 from synthstats_lightning.reports.new_rows import encode_rows, response_levels
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_settings import RunSettings
+from synthstats_lightning.reports.search_outcome import SearchOutcome, read_outcome
 from synthstats_lightning.reports.summaries import FormSummary, Inclusion, PosteriorEstimate, ProgramSummary
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Task
@@ -73,14 +74,19 @@ class RunPosterior:
         *,
         task: Task | None = None,
         folder: Path | None = None,
+        searched: SearchOutcome | None = None,
     ) -> RunPosterior:
         """The posterior of records.
+
+        Of a search whose proposals have no known probability, what none has met is not estimated, and log Z
+        is the search's own, if it has one.
 
         Args:
             task_name: Name of the task.
             records: One entry a distinct program of this task, failures too.
             task: The task itself, if it is known.
             folder: The run's folder, if the records come from one.
+            searched: How the search went that they come from, if they come from one.
 
         Raises:
             ValueError: If no record has an evidence.
@@ -94,7 +100,13 @@ class RunPosterior:
         masses = estimate_masses(prior + evidence, draws_of(records, scored, fresh=fresh))
         prior_masses = estimate_masses(prior, draws_of(records, scored, fresh=False))
         method, log_total = FRESH if fresh else ALL, masses.log_total
-        if masses.effective_sample_size < FEW:
+        if searched is not None:
+            method = searched.shares_from
+        if searched is not None and not searched.independent:
+            masses, prior_masses = found_alone(masses), found_alone(prior_masses)
+            masses = searched_masses(masses, searched.tasks.get(task_name))
+            log_total = float(np.logaddexp.reduce(masses.log_found))
+        elif masses.effective_sample_size < FEW:
             masses, prior_masses, method = found_alone(masses), found_alone(prior_masses), FOUND
             log_total = float(np.logaddexp.reduce(masses.log_found))
         elif prior_masses.effective_sample_size < FEW:
@@ -339,8 +351,9 @@ def load_posteriors(run: str | Path) -> dict[str, RunPosterior]:
     for record in read_records(folder):
         by_task.setdefault(record.task, []).append(record)
     tasks = {task.name: task for task in RunSettings(folder).tasks}
+    searched = read_outcome(folder)
     posteriors = {
-        name: RunPosterior.from_records(name, records, task=tasks.get(name), folder=folder)
+        name: RunPosterior.from_records(name, records, task=tasks.get(name), folder=folder, searched=searched)
         for name, records in by_task.items()
         if any(record.score.evidence is not None for record in records)
     }

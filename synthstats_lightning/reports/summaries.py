@@ -105,10 +105,13 @@ class PosteriorEstimate:
 
     Attributes:
         method: What the shares come from, in a sentence.
-        effective_sample_size: How many draws of equal weight would tell as much of the shares.
-        unseen_mass: Estimated share of the posterior on programs that the run has not seen.
-        log_z: Log of the total of prior times evidence, unseen programs included, in nats.
-        log_z_se: Its standard error, in nats.
+        effective_sample_size: How many draws of equal weight would tell as much of the shares; NaN where
+            there are no draws of a known law.
+        unseen_mass: Estimated share of the posterior on programs that the run has not seen; NaN where the run
+            allows no estimate.
+        log_z: Log of the total of prior times evidence, unseen programs included, in nats; NaN where the run
+            allows no estimate.
+        log_z_se: Its standard error, in nats; NaN where it is not known.
         num_draws: Sampled programs that the estimate of what is unseen comes from.
     """
 

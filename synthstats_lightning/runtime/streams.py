@@ -38,6 +38,8 @@ class Stream(Enum):
     """Candidates and simulated responses of expected information gains, by the seed of the instance."""
     PREFLIGHT = 2**50, 2**40
     """Programs of the reference policy that `check` has scored."""
+    SEARCH = 2**51, 2**50
+    """Programs and suffixes of `search`, by task and call."""
 
     @property
     def base(self) -> int:

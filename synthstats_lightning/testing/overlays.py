@@ -26,13 +26,13 @@ BASES = {
     "episodes": ("quickstart", "episodes/dugongs"),
 }
 """What overlays are laid over."""
-ROOMS = ("objective", "policy", "replay", "rollouts", "tasks", "trainer")
+ROOMS = ("objective", "policy", "replay", "rollouts", "searchers", "tasks", "trainer")
 ONE_OF_A_KIND = (
     {"trainer/cpu", "trainer/ddp", "trainer/torchrun", "trainer/slurm"},  # each starts the processes
     {"trainer/synchronous", "trainer/asynchronous"},
     {"rollouts/server", "trainer/exploration"},  # a server mixes no uniform tokens in
 )
-"""Overlays of which a run has one at most; so it is with objectives, policies and tasks."""
+"""Overlays of which a run has one at most; so it is with objectives, policies, searchers and tasks."""
 NOT_ON: dict[str, tuple[str, ...]] = {
     # they take the place of the tasks that these bases are about
     "six_tasks": ("tasks/",),
@@ -41,6 +41,7 @@ NOT_ON: dict[str, tuple[str, ...]] = {
         "tasks/",
         "policy/",
         "replay/demonstrations",
+        "searchers/",
         "objective/modified_sub_trajectory_balance",
         "objective/interpolated_sub_trajectory_balance",
         "objective/rap_trajectory_balance",
@@ -86,7 +87,7 @@ def overlay_pairs() -> Iterator[Pair]:
     for base in BASES:
         for first, second in combinations(overlays(base), 2):
             rooms = {OVER_EPISODES.get(name, name.partition("/")[0]) for name in (first, second)}
-            alone = len(rooms) == 1 and rooms <= {"objective", "policy", "tasks"}
+            alone = len(rooms) == 1 and rooms <= {"objective", "policy", "searchers", "tasks"}
             if not alone and not any({first, second} <= kind for kind in ONE_OF_A_KIND):
                 yield Pair(base, first, second)
 

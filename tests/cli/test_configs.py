@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = "configs/quickstart.yaml"
 OVERLAYS = sorted(
     str(path.relative_to(ROOT))
-    for folder in ("tasks", "policy", "objective", "trainer", "replay", "episodes")
+    for folder in ("tasks", "policy", "objective", "trainer", "replay", "episodes", "searchers")
     for path in (ROOT / "configs" / folder).glob("*.yaml")
     if not path.name.endswith("pretraining.yaml")  # read by `python -m synthstats_lightning.pretraining`
 )
@@ -49,12 +49,14 @@ def test_there_is_an_overlay_of_every_kind():
         "trainer",
         "replay",
         "episodes",
+        "searchers",
     }
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlay_on_the_quickstart(capsys, overlay):
-    merged = printed(capsys, "fit", "--config", QUICKSTART, "--config", overlay)
+    command = "search" if "/searchers/" in overlay else "fit"
+    merged = printed(capsys, command, "--config", QUICKSTART, "--config", overlay)
     written = yaml.safe_load((ROOT / overlay).read_text())
     assert contained(written, merged)
 

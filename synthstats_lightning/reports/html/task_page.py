@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -144,7 +145,9 @@ def _facts(found: TaskFindings) -> tuple[Fact, ...]:
             Fact(
                 "Forms and programs",
                 f"{len(posterior.forms)} / {len(posterior.programs)}",
-                f"not seen yet: {percent(estimate.unseen_mass)} of the posterior, estimated",
+                "what was not seen is not estimated"
+                if math.isnan(estimate.unseen_mass)
+                else f"not seen yet: {percent(estimate.unseen_mass)} of the posterior, estimated",
             )
         )
         note = f"importance estimate {number(estimate.log_z)} ± {number(estimate.log_z_se)} nats"
