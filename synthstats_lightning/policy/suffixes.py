@@ -146,7 +146,7 @@ def given_log_probs(
     Args:
         policy: The policy, evaluating.
         prompts: Token ids of each program's prompt.
-        ids: Programs, right-padded.
+        ids: Tokens of the programs, padded on the right.
         mask: True on their tokens, the stop token included.
         min_new_tokens: Tokens before which a program does not stop.
         reference: Whether those under the reference policy are wanted.

@@ -61,7 +61,7 @@ class ProgramBudget:
         """Allows further programs, beside what is left.
 
         Args:
-            number: Distinct programs.
+            number: How many distinct programs are allowed in addition.
         """
         if self.limit is not None:
             self.limit += number

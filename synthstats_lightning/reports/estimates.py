@@ -126,7 +126,7 @@ def searched_masses(masses: Masses, found: TaskOutcome | None) -> Masses:
     """The same with what a search itself says of all mass; NaN where it says nothing, and of what is unseen.
 
     Args:
-        masses: Of what was found.
+        masses: The masses of the programs that were found.
         found: How the search went.
     """
     found = found or TaskOutcome()

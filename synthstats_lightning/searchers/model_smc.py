@@ -34,7 +34,7 @@ class ModelSMC(Searcher):
     at once, which is as valid, and as noisy as that power is large.
 
     Args:
-        num_particles: Particles.
+        num_particles: How many particles there are.
         ess_share: Share of the particles that the effective sample size keeps from one temperature to the
             next, between 0 and 1.
 

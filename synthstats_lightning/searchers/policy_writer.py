@@ -29,7 +29,7 @@ class PolicyWriter:
 
     Args:
         module: Its policy is loaded.
-        prompt: Of the task.
+        prompt: The prompt of the task.
         task_index: Position of the task, for the random streams.
         context: Of the precision that the policy is run in.
 
@@ -55,7 +55,7 @@ class PolicyWriter:
         """Programs drawn independently.
 
         Args:
-            number: How many.
+            number: How many are drawn.
         """
         with torch.no_grad(), self.context():
             drawn = self.module.sample([self.prompt], number, self.settings, self._next_stream())
@@ -75,14 +75,14 @@ class PolicyWriter:
         return _proposals(written, drawn=False)
 
     def read(self, sources: Sequence[str]) -> list[Proposal | None]:
-        """Given programs with what policy and prior think of them; `None` for one that is too long.
+        """Given programs with what policy and prior think of them; `None` for one that it cannot write.
 
         Args:
-            sources: Source texts.
+            sources: Source texts of these programs.
         """
         policy = self.module.loaded_policy
-        tokens = [tuple(policy.encode_program(source)) for source in sources]
-        short = [place for place, ids in enumerate(tokens) if len(ids) <= self.longest]
+        tokens = [self._spelled(source) for source in sources]
+        short = [place for place, ids in enumerate(tokens) if 0 < len(ids) <= self.longest]
         found: list[Proposal | None] = [None] * len(sources)
         if not short:
             return found
@@ -97,6 +97,13 @@ class PolicyWriter:
             if is_finite(log_prob) and is_finite(prior):
                 found[place] = Proposal(tokens[place], sources[place], log_prob, prior)
         return found
+
+    def _spelled(self, source: str) -> tuple[int, ...]:
+        """Tokens of a given program; none where the policy has no spelling of it."""
+        try:
+            return tuple(self.module.loaded_policy.encode_program(source, self.prompt.facts))
+        except ValueError:
+            return ()
 
     def _next_stream(self) -> int:
         self._stream += 1

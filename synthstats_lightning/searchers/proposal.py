@@ -69,7 +69,7 @@ class Writer(Protocol):
         """Programs drawn independently at temperature 1, each call others.
 
         Args:
-            number: How many.
+            number: How many are drawn.
         """
         ...
 
@@ -82,9 +82,9 @@ class Writer(Protocol):
         ...
 
     def read(self, sources: Sequence[str]) -> list[Proposal | None]:
-        """Given programs with what policy and prior think of them; `None` for one that is too long.
+        """Given programs with what policy and prior think of them; `None` for one that it cannot write.
 
         Args:
-            sources: Source texts.
+            sources: Source texts of these programs.
         """
         ...

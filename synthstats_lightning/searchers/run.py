@@ -42,7 +42,7 @@ class SearchRun:
         folder: The run's folder.
         context: Of the precision that the policy is run in.
         deadline: When the search ends, on the clock of `time.monotonic`.
-        most_proposals: See `searchers.loop.search`.
+        most_proposals: After how many proposals a task's search ends; see `searchers.loop.search`.
         tell: Is told how far the search of a task has come.
 
     Attributes:
@@ -186,7 +186,7 @@ def said(name: str, progress: Progress, budget: int | None) -> str:
     """How far a search has come, in a line.
 
     Args:
-        name: Of the task.
+        name: The name of the task.
         progress: How far it has come.
         budget: Distinct programs that it was given.
     """

@@ -65,7 +65,7 @@ class Searcher(ABC):
         and behind any but the last, from the shortest prefix on.
 
         Args:
-            parents: The programs.
+            parents: The programs that are rewritten.
         """
         first, places = self.writer.shortest_prefix, []
         for parent in parents:

@@ -27,7 +27,7 @@ class Location(NamedTuple):
     """The expression of a response's location, behind its link.
 
     Attributes:
-        node: The expression.
+        node: The expression that stands for it.
         link: The function that it goes through, or the keyword that says so; empty if none.
         family: The response's distribution.
     """
@@ -41,7 +41,7 @@ def find_location(program: ProgramText) -> Location | None:
     """The location of a program's response; `None` where it is not to be seen from its text.
 
     Args:
-        program: The program.
+        program: The program that is looked at.
     """
     family = called(program.response)
     if family not in _PLACES:
@@ -68,7 +68,7 @@ def called(node: ast.Call) -> str:
     """The last part of the name of what is called: `Normal` of `pm.Normal`.
 
     Args:
-        node: The call.
+        node: The call that is looked at.
     """
     function = node.func
     if isinstance(function, ast.Attribute):

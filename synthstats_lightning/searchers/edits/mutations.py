@@ -36,7 +36,7 @@ def rescale_constant(program: ProgramText, task: EditedTask, rng: Random) -> str
     """Another constant of a prior, larger or smaller by a coarse factor.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -58,7 +58,7 @@ def swap_column(program: ProgramText, task: EditedTask, rng: Random) -> str | No
     """Another covariate in place of one, where it is read.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -78,7 +78,7 @@ def swap_family(program: ProgramText, task: EditedTask, rng: Random) -> str | No
     """Another distribution of the same arguments, of a prior or of the response.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -104,7 +104,7 @@ def change_tails(program: ProgramText, task: EditedTask, rng: Random) -> str | N
     """Student's t in place of a normal response, negative binomial of a Poisson one, and the other way.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -139,7 +139,7 @@ def add_term(program: ProgramText, task: EditedTask, rng: Random) -> str | None:
     """A further term of the location, a new parameter times a column or a function of it.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -166,7 +166,7 @@ def remove_term(program: ProgramText, task: EditedTask, rng: Random) -> str | No
     """A term of the location less, and the parameters that nothing reads any more.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -188,7 +188,7 @@ def change_shape(program: ProgramText, task: EditedTask, rng: Random) -> str | N
     """A column through a function of it in the location, or without the one that it went through.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
         rng: Source of randomness.
     """
@@ -259,7 +259,7 @@ def fresh_name(program: ProgramText, task: EditedTask) -> str:
     """A short name that neither the program nor the task has.
 
     Args:
-        program: The program.
+        program: The program that is edited.
         task: What is known of its task.
     """
     taken = {*program.names, *task.ranges, task.response}

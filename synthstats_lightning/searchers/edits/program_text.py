@@ -124,7 +124,7 @@ class ProgramText:
         """The source with changes, which must not overlap.
 
         Args:
-            changes: In any order.
+            changes: What is to be changed, in any order.
         """
         text = self._bytes
         for change in sorted(changes, key=lambda each: (-each.start, -each.end)):
@@ -135,7 +135,7 @@ class ProgramText:
         """New text in place of an expression.
 
         Args:
-            node: Which.
+            node: The expression that goes.
             text: What stands there afterwards.
         """
         return Change(*self.span(node), text)
@@ -154,7 +154,7 @@ class ProgramText:
         """A statement less, with the line break and the indentation behind it.
 
         Args:
-            statement: Which; not the last one of its block.
+            statement: The one that goes; not the last one of its block.
         """
         following = self.statements[self.statements.index(statement) + 1]
         return Change(statement.start, following.start, "")
@@ -187,7 +187,7 @@ class ProgramText:
         """Statements of the block that names rest on, in order.
 
         Args:
-            roots: The names.
+            roots: The names that rest on them.
         """
         pending, found = list(roots), set()
         while pending:
