@@ -15,7 +15,7 @@ from synthstats_lightning.tasks.columns import Column
 
 MOST_COLUMNS = 16
 """Covariates of a request at most."""
-FEWEST_ROWS = 8
+FEWEST_ROWS = 10
 MOST_ROWS = 300
 GROUP_WORDS = ("id", "group", "site", "school", "subject", "region", "batch", "plot", "team", "litter")
 LEVELS = ("low", "mid", "high", "north", "south", "east", "west", "old", "new", "red", "blue", "green")
@@ -170,6 +170,7 @@ def _events(table: _Table) -> None:
     table.kind = "continuous"
     high = 10 ** table.rng.uniform(0.3, 3.3)
     table.range = (float(f"{high * 10 ** table.rng.uniform(-2.5, -1.0):.2g}"), float(f"{high:.3g}"))
+    table.rows = max(table.rows, 24)
     table.censored = "upper" if table.rng.random() < 0.85 else "lower"
     _regression(table) if table.rng.random() < 0.7 else _grouped(table)
 

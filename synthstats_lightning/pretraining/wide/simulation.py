@@ -18,6 +18,8 @@ from synthstats_lightning.tasks.columns import Array
 
 NEAR = 0.5
 """How far the ends of a response may lie from those of the request, in lengths of its range."""
+MOST_CUT = 2 / 3
+"""Share of rows at most that are cut short where the request has limits: of more, little is told."""
 
 
 class Simulated(NamedTuple):
@@ -68,7 +70,7 @@ def simulate(
     data = {name: columns[name] for name in (*order, *request.censoring.values())}
     for side, name in request.censoring.items():
         cut = response >= columns[name] if side == "upper" else response <= columns[name]
-        if cut.all() or not cut.any():
+        if not 0 < cut.mean() <= MOST_CUT:
             return None
         if request.events:
             data[name] = np.where(cut, columns[name], NO_LIMIT if side == "upper" else -NO_LIMIT)

@@ -36,9 +36,11 @@ def of_form(rng: Random, name: str, tries: int = 3000) -> Iterator[tuple[Request
                 break
 
 
-def accepted_of_form(rng: Random, name: str) -> tuple[Program, Simulated]:
-    """The first program of a form whose one try makes data that go with its request."""
+def accepted_of_form(rng: Random, name: str, family: str = "", rows: int = 300) -> tuple[Program, Simulated]:
+    """The first program of a form, and family, whose one try makes data that go with its request."""
     for request, program in of_form(rng, name):
+        if (family and program.family != family) or request.num_rows > rows:
+            continue
         made = simulate(rng, request, program)
         if made is not None:
             return program, made

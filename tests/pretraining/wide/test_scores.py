@@ -21,8 +21,8 @@ def scorer():
 
 def test_a_few_classes_score(scorer):
     rng = Random(21)
-    for name in ("pooled", "random_walk", "spline"):
-        program, made = accepted_of_form(rng, name)
+    for name, family in (("pooled", "Normal"), ("categories", "Poisson")):
+        program, made = accepted_of_form(rng, name, family, 60)
         score = scorer.score(program.source, made.task())
         assert score.failure is None, (score.message, program.source)
 

@@ -15,7 +15,7 @@ from synthstats_lightning.pretraining.wide import Request, draw_covariates, draw
 from synthstats_lightning.pretraining.wide.interpreter import draw_response
 from synthstats_lightning.pretraining.wide.program import Program
 from synthstats_lightning.pretraining.wide.samplers import SAMPLERS, Law, draw
-from synthstats_lightning.pretraining.wide.simulation import goes_with
+from synthstats_lightning.pretraining.wide.simulation import MOST_CUT, goes_with
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.tasks import Column
 
@@ -84,9 +84,8 @@ def pymcs(source: str, draws: int) -> np.ndarray:
     return np.asarray(found, dtype=np.float64)
 
 
-@pytest.mark.parametrize("name", ["censored", "totals"])
-def test_draws_are_pymcs(name):
-    check(name, 400)
+def test_draws_are_pymcs():
+    check("totals", 400)
 
 
 @pytest.mark.slow
@@ -154,7 +153,7 @@ def test_limits_are_told_where_the_response_was_cut_short_and_nowhere_else():
             continue
         seen += 1
         told = made.data[limit] < 1e300
-        assert 0 < told.sum() < request.num_rows
+        assert 0 < told.mean() <= MOST_CUT
         assert (made.response[told] == covariates[limit][told]).all()
         assert (made.response[~told] < covariates[limit][~told]).all()
         assert made.task().censoring == request.censoring

@@ -200,7 +200,7 @@ FORMS = {
         lambda draft: draft.request.response.kind == "binary" and len(draft.request.pools) >= 2,
         write_item_response,
         "abilities of persons, difficulty and discrimination of items",
-        POOLED,
+        (*POOLED, "interaction"),
         True,
     ),
     "comparison": Form(

@@ -14,6 +14,8 @@ from synthstats_lightning.pretraining.wide.locations.terms import (
 
 MOST = 12
 """Covariates at most in a sum."""
+ROWS_A_SLOPE = 5
+"""Rows at least for each slope of a sum."""
 
 
 def write_linear(draft: Draft) -> str:
@@ -32,7 +34,7 @@ def write_additive(draft: Draft) -> str:
     Args:
         draft: The program so far.
     """
-    return _sum_of(draft, draft.rng.choice((2, 2, 3, 4)))
+    return _sum_of(draft, min(draft.rng.choice((2, 2, 3, 4)), _affordable(draft)))
 
 
 def write_selection(draft: Draft) -> str:
@@ -41,7 +43,7 @@ def write_selection(draft: Draft) -> str:
     Args:
         draft: The program so far.
     """
-    most = min(MOST, len(regressors(draft)))
+    most = min(MOST, len(regressors(draft)), _affordable(draft))
     return _sum_of(draft, draft.rng.randint(2, most))
 
 
@@ -51,13 +53,18 @@ def _sum_of(draft: Draft, count: int) -> str:
     return plus(level, *(slope_term(draft, column, len(columns)) for column in columns))
 
 
+def _affordable(draft: Draft) -> int:
+    """Slopes that the rows may tell: of fewer rows for each, data are often fitted exactly."""
+    return max(2, draft.request.num_rows // ROWS_A_SLOPE)
+
+
 def write_shrinkage(draft: Draft) -> str:
-    """Slopes of all standardised covariates, which share a scale that is learned.
+    """Slopes of standardised covariates, which share a scale that is learned.
 
     Args:
         draft: The program so far.
     """
-    columns = some_regressors(draft, MOST)
+    columns = some_regressors(draft, min(MOST, _affordable(draft)))
     level = draft.level()
     spread = draft.state("tau", f"HalfNormal({text(coarse(0.3 * draft.target.span))})")
     slopes = draft.state("b", f"Normal(0, {spread}, shape={len(columns)})")
