@@ -17,6 +17,8 @@ from synthstats_lightning.scoring.terms.chat_endpoint import FIRST_PAUSE, LONGES
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
+FOR_GOOD = ("is greater than max_lora_rank",)
+"""What vLLM says with status 500, and will say again."""
 WORDS = 500
 """Most characters that are told of a server's own words."""
 
@@ -79,10 +81,11 @@ class Connection:
             raise ServerAwayError(f"{url}: {type(error).__name__}: {error}") from None
         except RuntimeError as error:  # the client was closed in another thread
             raise RolloutError(f"{url}: {error}") from None
-        if response.status_code in RETRIED:
-            raise ServerAwayError(f"{url}: status {response.status_code}: {_words(response)}")
         if response.status_code != 200:
-            raise RefusedError(url, response.status_code, _words(response))
+            words = _words(response)
+            if response.status_code in RETRIED and not any(each in words for each in FOR_GOOD):
+                raise ServerAwayError(f"{url}: status {response.status_code}: {words}")
+            raise RefusedError(url, response.status_code, words)
         try:
             return response.json()
         except ValueError:

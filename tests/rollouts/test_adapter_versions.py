@@ -107,7 +107,7 @@ def test_where_the_server_sees_the_folder(policy, server, backend, tmp_path):
     "answer",
     [
         (404, {"detail": "Not Found"}),
-        (400, {"error": {"message": "rank 64 is greater than max_lora_rank 16"}}),
+        (500, {"error": {"message": "add_lora failed: LoRA rank 64 is greater than max_lora_rank 16."}}),
         (403, "forbidden"),
     ],
 )
