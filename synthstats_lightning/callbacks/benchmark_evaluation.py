@@ -11,7 +11,8 @@ from rich.console import Console
 
 from synthstats_lightning.callbacks.run_parts import run_folder
 from synthstats_lightning.callbacks.scoring_of_run import scoring_callback
-from synthstats_lightning.evaluation.entrants import PolicyWriter
+from synthstats_lightning.evaluation.chat_module import ChatModule
+from synthstats_lightning.evaluation.entrants import ChatEntrant, PolicyWriter, Writer
 from synthstats_lightning.evaluation.measurement import FIGURES, Measurement, Table, summarise
 from synthstats_lightning.evaluation.protocol import evaluate_environment
 from synthstats_lightning.evaluation.report import environment_table, notes
@@ -74,11 +75,15 @@ class BenchmarkEvaluation(Callback):
     def _evaluate(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.num_programs is None:
             return
-        if not isinstance(pl_module, GFlowNetModule):
+        if not isinstance(pl_module, GFlowNetModule | ChatModule):
             raise TypeError(f"BenchmarkEvaluation needs a GFlowNetModule, got {type(pl_module).__name__}")
         if trainer.is_global_zero:
             proposal = getattr(getattr(trainer, "datamodule", None), "proposal", "nothing")
-            writer = PolicyWriter(pl_module, self.num_programs, proposal=proposal)
+            writer: Writer = (
+                ChatEntrant(pl_module.writer, self.num_programs, proposal)
+                if isinstance(pl_module, ChatModule)
+                else PolicyWriter(pl_module, self.num_programs, proposal=proposal)
+            )
             measurements = self._measure(trainer, writer)
             self.table = summarise(measurements)
             self._report(run_folder(trainer), measurements)
@@ -93,14 +98,14 @@ class BenchmarkEvaluation(Callback):
                         pl_module.log_dict(named, rank_zero_only=True, batch_size=1)
         trainer.strategy.barrier("benchmark_evaluation")
 
-    def _measure(self, trainer: Trainer, writer: PolicyWriter) -> list[Measurement]:
+    def _measure(self, trainer: Trainer, writer: Writer) -> list[Measurement]:
         scoring = scoring_callback(trainer)
         if scoring is not None and self.num_workers is None:
             return self._with_pool(trainer, writer, scoring.scorer.pool)
         with ProgramScorer(self.num_workers) as pool:
             return self._with_pool(trainer, writer, pool)
 
-    def _with_pool(self, trainer: Trainer, writer: PolicyWriter, pool: ProgramScorer) -> list[Measurement]:
+    def _with_pool(self, trainer: Trainer, writer: Writer, pool: ProgramScorer) -> list[Measurement]:
         measurements: list[Measurement] = []
         for simulator in self._simulators(trainer):
             with trainer.precision_plugin.forward_context():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
 
 import torch
 from lightning.pytorch.utilities import rank_zero_warn
@@ -13,8 +15,29 @@ from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.replay import Demonstration, ReplayBuffer, Trajectory, TrajectoryBatch, collate
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.scoring.score import Score
 
 PROGRAMS_PER_PASS = 32
+ORIGIN = "demonstrations"
+"""Where programs come from that a file gives."""
+
+
+class GivenProgram(NamedTuple):
+    """A program that the policy did not write, on its way to a score.
+
+    Attributes:
+        source: Source text of the program.
+        row: Its task and its tokens as the policy would write them, stop token included.
+        score: The score to come.
+        named: What a message calls it.
+        origin: Where it comes from, in records.
+    """
+
+    source: str
+    row: Trajectory
+    score: Future[Score]
+    named: str
+    origin: str
 
 
 def add_demonstrations(
@@ -46,32 +69,73 @@ def add_demonstrations(
         (item, Trajectory(index[item.task], ids, 0.0, 0.0))
         for item, ids in zip(demonstrations, tokens, strict=True)
     ]
-    missing = [(item, trajectory) for item, trajectory in given if trajectory not in buffer]
-    futures = [scorer.score(item.source, row.task_index) for item, row in missing]
+    missing = [
+        GivenProgram(item.source, row, scorer.score(item.source, row.task_index), f"line {item.line}", ORIGIN)
+        for item, row in given
+        if row not in buffer
+    ]
     records: list[ProgramRecord] = []
     failed: list[str] = []
-    for start in range(0, len(missing), PROGRAMS_PER_PASS):
-        part = slice(start, start + PROGRAMS_PER_PASS)
-        rows = [row for _, row in missing[part]]
-        batch = collate(rows, buffer.prompts, prior_prompts=buffer.prior_prompts).to(policy.device)
-        own, reference = _log_probs(module, batch)
-        columns = zip(missing[part], futures[part], own.tolist(), reference.tolist(), strict=True)
-        for (item, row), future, log_prob, reference_log_prob in columns:
-            program = PendingProgram(
-                row.task_index, item.source, row.program_ids, log_prob, reference_log_prob, future, step
-            )
-            record = scorer.record(program)
-            if not record.score.scored:
-                failed.append(f"line {item.line} ({record.score.failure}: {record.score.message})")
-                continue
-            buffer.add(scorer.trajectory(program, record.score, reward(row.task_index)), pinned=True)
-            record.count = 0
-            records.append(record)
+    for program, record, trajectory in scored_programs(missing, scorer, module, buffer, reward, step):
+        if trajectory is None:
+            failed.append(f"{program.named} ({record.score.failure}: {record.score.message})")
+            continue
+        buffer.add(trajectory, pinned=True)
+        records.append(record)
     if failed:
         rank_zero_warn(
             f"{len(failed)} of {len(missing)} demonstrations have no score; the first: {failed[0]}"
         )
     return records
+
+
+def scored_programs(
+    programs: Sequence[GivenProgram],
+    scorer: SampleScorer,
+    module: GFlowNetModule,
+    buffer: ReplayBuffer,
+    reward: Callable[[int], Reward],
+    step: int,
+) -> list[tuple[GivenProgram, ProgramRecord, Trajectory | None]]:
+    """Waits for the scores of given programs, and computes their log-probabilities here.
+
+    Args:
+        programs: They have been handed to the workers.
+        scorer: Its workers have been asked for the scores.
+        module: Whose policy's log-probabilities they get.
+        buffer: The replay buffer, which has a prompt for every task.
+        reward: From the number of a task to its reward, as it is at present.
+        step: Training step that they are dated with.
+
+    Returns:
+        Of each its record, none of them sampled (`count` is 0), and what the buffer may hold of it; `None`
+        where it has no score.
+    """
+    found: list[tuple[GivenProgram, ProgramRecord, Trajectory | None]] = []
+    for start in range(0, len(programs), PROGRAMS_PER_PASS):
+        part = programs[start : start + PROGRAMS_PER_PASS]
+        rows = [program.row for program in part]
+        batch = collate(rows, buffer.prompts, prior_prompts=buffer.prior_prompts).to(
+            module.loaded_policy.device
+        )
+        own, reference = _log_probs(module, batch)
+        for program, log_prob, reference_log_prob in zip(part, own.tolist(), reference.tolist(), strict=True):
+            row = program.row
+            pending = PendingProgram(
+                row.task_index,
+                program.source,
+                row.program_ids,
+                log_prob,
+                reference_log_prob,
+                program.score,
+                step,
+            )
+            record = scorer.record(pending)
+            record.count, record.origin = 0, program.origin
+            scored = record.score.scored
+            trajectory = scorer.trajectory(pending, record.score, reward(row.task_index)) if scored else None
+            found.append((program, record, trajectory))
+    return found
 
 
 @torch.no_grad()

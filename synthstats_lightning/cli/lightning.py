@@ -14,6 +14,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.findings.unscored import NothingScoredError
+from synthstats_lightning.callbacks.proposals.chat_proposals import ChatProposals
 from synthstats_lightning.cli.checkpoint_choice import choose_checkpoint
 from synthstats_lightning.cli.errors import FAILED, fail, shorten
 from synthstats_lightning.cli.parser import (
@@ -25,13 +26,20 @@ from synthstats_lightning.cli.parser import (
     OneLineErrors,
     add_commands,
 )
-from synthstats_lightning.cli.sections import add_sections, imitation_callbacks, section_callbacks
+from synthstats_lightning.cli.sections import (
+    add_sections,
+    chat_callbacks,
+    imitation_callbacks,
+    section_callbacks,
+)
 from synthstats_lightning.cli.step_count import set_steps
 from synthstats_lightning.datamodule import ReplayDataModule
+from synthstats_lightning.evaluation.chat_module import ChatModule
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy.language_part import PolicyError
 from synthstats_lightning.policy.prompt_room import PromptError
 from synthstats_lightning.rollouts import RolloutError, ServerRollouts
+from synthstats_lightning.rollouts.chat_writer import ChatSettings
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, TornCheckpointError
 from synthstats_lightning.runtime.durable_files import out_of_space
 from synthstats_lightning.runtime.former_names import saved_hyper_parameters
@@ -39,11 +47,14 @@ from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
 from synthstats_lightning.warm_start import DemonstrationDataModule
 
+LOOKING = ("validate", "test", "predict")
+"""Subcommands that change no policy."""
+
 
 class RunParser(OneLineErrors, LightningArgumentParser):
     """Lightning's parser with errors in one line, and with the subcommands that it does not build."""
 
-    built: tuple[str, ...] = tuple(name for name in TRAINER_COMMANDS if name not in ("check", "search"))
+    built: tuple[str, ...] = ("fit", "validate", "test", "predict")
 
     def add_subcommands(self, **options: Any) -> Any:
         """Adds those of this package; Lightning adds those that it builds."""
@@ -119,13 +130,35 @@ class GFlowNetCLI(LightningCLI):
                 fail(str(error))
             chosen.steps = None
 
+    def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> Any:
+        """Lightning's own; what only looks at a policy can look at a chat model."""
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand in LOOKING:
+            parser.add_argument(
+                "--policy",
+                type=str | None,
+                default=None,
+                help="a chat model in the place of the model's policy, to compare with: openai:MODEL@URL",
+            )
+            parser.add_class_arguments(ChatSettings, "chat")
+        return parser
+
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """The trainer, with the sections' callbacks before the user's own."""
+        config = self.config_init[self.subcommand]
+        if config.get("policy") is not None:
+            if config.ckpt_path is not None:
+                raise ValueError(
+                    f"ckpt_path must be left out where policy is given, got {config.ckpt_path!r}"
+                )
+            self.model = ChatModule(config.policy, self.datamodule.task_names, config.chat)
         return super().instantiate_trainer(**{"callbacks": self.run_callbacks(), **options})
 
     def run_callbacks(self) -> list[Callback]:
         """The sections' callbacks and the user's own."""
         config = self.config_init[self.subcommand]
+        if isinstance(self.model, ChatModule):
+            return chat_callbacks(config, self.datamodule.tasks)
         if isinstance(self.datamodule, DemonstrationDataModule) and self.subcommand in ("fit", "validate"):
             return imitation_callbacks(config)
         fits = self.subcommand == "fit" and config.trainer.limit_val_batches == 0
@@ -135,6 +168,8 @@ class GFlowNetCLI(LightningCLI):
                 check_agreement(self.model, scoring.reward, scoring.reward_schedule, scoring.sampling)
             if isinstance(scoring, ServerRollouts):
                 scoring.check(self.model, made)
+            if isinstance(scoring, ChatProposals):
+                scoring.check(self.model, self.datamodule)
         return made
 
     def instantiate_classes(self) -> None:

@@ -19,7 +19,7 @@ def main(args: Sequence[str] | None = None) -> Any:
 
     Returns:
         What the subcommand made: for `score` the `Score`, for `sandbox` the `SelfCheck`, for `fit`,
-        `validate`, `test`, `predict`, `search` and `check` the `LightningCLI` after its run.
+        `validate`, `test`, `predict`, `search`, `check` and `serve-policy` the `LightningCLI` after its run.
 
     Raises:
         SystemExit: With a code of `cli.errors` and one line on standard error: `WRONG_USAGE` if an argument,
@@ -43,6 +43,10 @@ def main(args: Sequence[str] | None = None) -> Any:
         from synthstats_lightning.cli.search import run_search
 
         return run_search(arguments)
+    if name == "serve-policy":
+        from synthstats_lightning.cli.serving.serve_policy import run_serve_policy
+
+        return run_serve_policy(arguments)
     if name in TRAINER_COMMANDS:
         from synthstats_lightning.cli.lightning import run_lightning
 

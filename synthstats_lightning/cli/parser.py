@@ -26,6 +26,7 @@ TRAINER_COMMANDS = {
     "test": "sample and score fresh programs of a policy: test/... metrics",
     "search": "search programs without training a policy, and report: weighting, SMC, evolution",
     "check": "try a configuration of `fit` for seconds: sandbox, data, programs, a step, memory, time",
+    "serve-policy": "print the command that starts an inference server for a configuration of `fit`",
     "predict": "write fresh programs of a policy to a file; what programs predict of the data is `forecast`",
 }
 """What Lightning's trainer does, and what is said of it."""

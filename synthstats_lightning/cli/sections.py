@@ -19,6 +19,8 @@ from synthstats_lightning.callbacks import (
 )
 from synthstats_lightning.callbacks.course.best_adapter import BestAdapter
 from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
+from synthstats_lightning.callbacks.proposals.chat_evaluation import ChatEvaluation
+from synthstats_lightning.callbacks.proposals.chat_proposals import ChatProposals
 from synthstats_lightning.callbacks.run_progress import RunProgress
 from synthstats_lightning.callbacks.time_budget import TimeBudget
 from synthstats_lightning.rollouts import ServerRollouts
@@ -29,6 +31,7 @@ SECTIONS: dict[str, type[Callback]] = {
     "budget": TimeBudget,
     "rollouts": ServerRollouts,
     "scoring": ProgramScoring,
+    "proposals": ChatProposals,
     "metrics": TrainingMetrics,
     "unseen_tasks": UnseenTasks,
     "benchmark": BenchmarkEvaluation,
@@ -104,6 +107,8 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
     if config.rollouts.url:  # before what samples: a round is written under the version just published
         made.append(ServerRollouts(**config.rollouts))
     made.append(EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring))
+    if config.proposals.url:  # behind what scores, before what reports
+        made.append(ChatProposals(**config.proposals))
     if config.metrics.every_n_steps is not None:
         made.append(TrainingMetrics(**config.metrics))
     if config.unseen_tasks.tasks:
@@ -118,6 +123,27 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
     if trainer.get("enable_checkpointing") is not False:
         made.append(ModelCheckpoint(**config.checkpoint))
     return made + own
+
+
+def chat_callbacks(config: Namespace, tasks: Sequence[Any]) -> list[Callback]:
+    """The callbacks of a chat model's evaluation, then the user's own.
+
+    Args:
+        config: Of a subcommand, with its classes made.
+        tasks: The data module's tasks.
+
+    Raises:
+        ValueError: If the tasks have several turns.
+    """
+    if any(isinstance(task, ExperimentTask) for task in tasks):
+        raise ValueError("policy must be left out for tasks of several turns: a chat model writes programs")
+    scoring = config.scoring.as_dict()
+    del scoring["transcripts"]
+    made: list[Callback] = [ChatEvaluation(ProgramScoring(**scoring))]
+    if config.benchmark.num_programs is not None:
+        made.append(BenchmarkEvaluation(**config.benchmark))
+    own = config.trainer.get("callbacks") or []
+    return made + (list(own) if isinstance(own, list | tuple) else [own])
 
 
 def imitation_callbacks(config: Namespace) -> list[Callback]:

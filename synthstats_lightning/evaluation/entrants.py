@@ -9,6 +9,7 @@ import numpy as np
 
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
+from synthstats_lightning.rollouts.chat_writer import ChatWriter
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks import Task, task_prompt
 from synthstats_lightning.tasks.proposal import looking
@@ -19,13 +20,15 @@ class WrittenProgram(NamedTuple):
 
     Attributes:
         source: Source text of the program.
-        log_prob: Its log-probability under the policy, in nats.
+        log_prob: Its log-probability under the policy, in nats; `None` where the policy does not say.
         complete: Whether it ends in a stop token; one that does not has failed.
+        failure: Why it is not complete, if it is known.
     """
 
     source: str
-    log_prob: float
+    log_prob: float | None
     complete: bool = True
+    failure: str = ""
 
 
 Writer = Callable[[Task, int], Sequence[WrittenProgram]]
@@ -74,4 +77,38 @@ class PolicyWriter:
         return [
             WrittenProgram(source, float(log_prob[row]), bool(samples.stopped[row]))
             for row, source in enumerate(samples.sources)
+        ]
+
+
+class ChatEntrant:
+    """Programs from a chat model, given the prompt of the task; nobody knows how probable they are.
+
+    Args:
+        writer: Asks the model.
+        num_programs: Programs for each instance.
+        proposal: What the prompt shows of a task's data.
+
+    Raises:
+        ValueError: If `num_programs` is below 1.
+    """
+
+    def __init__(self, writer: ChatWriter, num_programs: int = 16, proposal: str = "nothing") -> None:
+        if num_programs < 1:
+            raise ValueError(f"num_programs must be at least 1, got {num_programs}")
+        self.writer = writer
+        self.num_programs = num_programs
+        self.proposal = proposal
+
+    def __call__(self, task: Task, seed: int) -> list[WrittenProgram]:
+        """Fresh programs for a task.
+
+        Args:
+            task: Whose prompt the model reads.
+            seed: Seed of the instance; the model's answers do not go by it.
+        """
+        (asked,) = self.writer.begin([task_prompt(looking(task, self.proposal))], self.num_programs)
+        found = [future.result() for future in asked]
+        return [
+            WrittenProgram(program.source, None, not program.failure, f"{program.failure}: {program.message}")
+            for program in found
         ]

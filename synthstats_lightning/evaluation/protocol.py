@@ -248,21 +248,27 @@ def _single(instance: _Instance, budget: int, source: str) -> _Row:
 
 
 def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings) -> dict[str, _Row]:
-    """The policy's best program, and all of them weighted; repeated programs count as often as they came."""
-    messages, forecasts, log_probs = [], [], []
+    """The policy's best program, and all of them weighted; repeated programs count as often as they came.
+
+    Before any data the best is the most probable one: of a policy without log-probabilities there is none.
+    """
+    messages, forecasts = [], []
+    log_probs: list[float] = []
+    unknown = not budget and any(item.log_prob is None for item in instance.written)
     for item in instance.written:
         if not item.complete:
-            messages.append(f"{FailureCategory.TRUNCATED}: no stop token")
+            messages.append(item.failure or f"{FailureCategory.TRUNCATED}: no stop token")
             continue
         forecast = _result(instance, budget, item.source)
         if isinstance(forecast, str):
             messages.append(forecast)
             continue
         forecasts.append(forecast)
-        log_probs.append(item.log_prob)
+        log_probs.append(0.0 if item.log_prob is None else item.log_prob)
     runs = len(instance.written)
     if not forecasts:
-        return {name: _Row(None, runs, messages) for name in ("policy_best", "policy_set")}
+        names = ("policy_set",) if unknown else ("policy_best", "policy_set")
+        return {name: _Row(None, runs, messages) for name in names}
     evidence = np.array([item.evidence for item in forecasts])
     # before any data the policy's own probability is all that tells programs apart
     best = int(np.argmax(evidence if budget else np.array(log_probs)))
@@ -270,10 +276,10 @@ def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings)
         weights = stacking_weights(np.stack([item.leave_one_out for item in forecasts], 1))
     else:
         weights = evidence_weights(evidence)
-    return {
-        "policy_best": _Row(of_model(forecasts[best]), runs, messages),
-        "policy_set": _Row(of_models(forecasts, weights), runs, messages),
-    }
+    rows = {"policy_set": _Row(of_models(forecasts, weights), runs, messages)}
+    if not unknown:
+        rows["policy_best"] = _Row(of_model(forecasts[best]), runs, messages)
+    return rows
 
 
 def _result(instance: _Instance, budget: int, source: str) -> Forecast | str:

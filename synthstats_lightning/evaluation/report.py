@@ -10,6 +10,8 @@ from rich.table import Table as RichTable
 from synthstats_lightning.evaluation.measurement import Measurement, Table
 from synthstats_lightning.evaluation.settings import ROWS
 
+POLICY_ROWS = ("policy_best", "policy_set")
+
 
 def environment_table(environment: str, rows: Table, title: str = "") -> RichTable:
     """One environment: a line for each row and budget.
@@ -51,6 +53,9 @@ def notes(measurements: Sequence[Measurement], most: int = 5) -> list[str]:
     failures = Counter(f"{item.row}: {message}" for item in counted for message in item.messages)
     lines = [f"failed {count} times: {reason}" for reason, count in failures.most_common(most)]
     lines += [f"no EIG regret: {reason}" for reason in sorted({item.no_regret for item in counted} - {""})]
+    budgets = {row: {item.budget for item in measurements if item.row == row} for row in POLICY_ROWS}
+    if 0 in budgets["policy_set"] - budgets["policy_best"]:
+        lines += ["no policy_best before any data: the policy gives no log-probabilities to choose by"]
     floored = Counter({item.row: 0 for item in measurements})
     for item in measurements:
         floored[item.row] += item.floored

@@ -91,6 +91,8 @@ class _Row:
         log_prob: Log-probability of the policy's own tokens so far, in nats.
         stopped: Whether no turn was cut.
         proposal_log_prob: Log-probability with which these tokens were drawn, in nats; +inf if unknown.
+        weights_step: Training step of the oldest weights that wrote one of its turns; `None` where all were
+            the present ones.
     """
 
     index: int
@@ -105,6 +107,7 @@ class _Row:
     log_prob: float = 0.0
     stopped: bool = True
     proposal_log_prob: float = 0.0
+    weights_step: int | None = None
 
 
 @torch.no_grad()
@@ -242,6 +245,10 @@ def _turn(
         generator,
         randomness.of_rows(torch.tensor(fitting)),
     )
+    if decoded.weights_step is not None:
+        for number, step in zip(fitting, decoded.weights_step.tolist(), strict=True):
+            before = rows[number].weights_step
+            rows[number].weights_step = step if before is None else min(before, step)
     lengths = decoded.program_mask.sum(1).tolist()
     columns = zip(
         fitting,
@@ -302,6 +309,7 @@ def _collected(policy: Policy, rows: list[_Row]) -> SampledPrograms:
     drawn = [row.proposal_log_prob for row in rows]
     proposal = torch.tensor(drawn, dtype=torch.float32, device=policy.device)
     strips = any(row.strips for row in rows)
+    steps = [row.weights_step for row in rows if row.weights_step is not None]
     if strips:
         log_prob = _log_probs(policy, rows, ids, mask, own, reference=False)
     return SampledPrograms(
@@ -316,6 +324,7 @@ def _collected(policy: Policy, rows: list[_Row]) -> SampledPrograms:
         episodes=[row.episode for row in rows],
         # a thought that is left out was drawn, and is no token of the episode
         proposal_log_prob=None if strips else proposal,
+        weights_step=torch.tensor(steps, device=policy.device) if steps else None,
     )
 
 

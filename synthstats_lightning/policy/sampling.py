@@ -127,7 +127,8 @@ class SampledPrograms(NamedTuple):
             in nats, float32 `[batch]`: what importance weights divide by. `None` where it is not known, of
             programs whose beginning was given and of answers whose thoughts are left out.
         spans: The first token that each source was taken from, and that behind the last; not of episodes.
-        weights_step: Training step of the weights that each was drawn from; `None` where it is the present.
+        weights_step: Training step of the weights that each was drawn from, of episodes the oldest; `None`
+            where it is the present.
     """
 
     prompt_index: Int[Tensor, " batch"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,6 +22,20 @@ from synthstats_lightning.tasks.facts import Facts
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
 """Prompt and prefix of one program."""
+
+
+class _Whole(NamedTuple):
+    """A program with its prefix.
+
+    Attributes:
+        tokens: Token ids of the program.
+        stopped: Whether it ended by itself.
+        weights_step: Training step of the weights that wrote its end; `None` where it is the present.
+    """
+
+    tokens: tuple[int, ...]
+    stopped: bool
+    weights_step: int | None
 
 
 @torch.no_grad()
@@ -73,23 +88,25 @@ def resample_suffixes(
     with policy.evaluating():
         with backend.drawing(policy):
             programs = _continued(policy, rows, settings, generator, backend)
-        ids, mask = pad_right([tokens for tokens, _ in programs], policy.pad_token_id, policy.device)
+        ids, mask = pad_right([program.tokens for program in programs], policy.pad_token_id, policy.device)
         given = [prompt for prompt, _ in rows]
         log_prob = given_log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=False)
         if prior_prompts is not None:
             given = [tuple(prior_prompts[index]) for index in prompt_index]
         reference = given_log_probs(policy, given, ids, mask, settings.min_new_tokens, reference=True)
     asked = [None if facts is None else facts[index] for index in prompt_index]
-    read = [policy.read(list(tokens), each) for (tokens, _), each in zip(programs, asked, strict=True)]
+    read = [policy.read(list(whole.tokens), each) for whole, each in zip(programs, asked, strict=True)]
+    steps = [program.weights_step for program in programs if program.weights_step is not None]
     return SampledPrograms(
         prompt_index=torch.tensor(list(prompt_index), dtype=torch.long, device=policy.device),
         program_ids=ids,
         program_mask=mask,
         log_prob=log_prob,
         reference_log_prob=reference,
-        stopped=torch.tensor([stopped for _, stopped in programs], device=policy.device),
+        stopped=torch.tensor([program.stopped for program in programs], device=policy.device),
         sources=[program.source for program in read],
         spans=[program.span for program in read],
+        weights_step=torch.tensor(steps, device=policy.device) if steps else None,
     )
 
 
@@ -99,8 +116,8 @@ def _continued(
     settings: SamplingSettings,
     generator: torch.Generator,
     backend: SamplingBackend,
-) -> list[tuple[tuple[int, ...], bool]]:
-    """Tokens of each whole program and whether it stopped, in the order of `rows`."""
+) -> list[_Whole]:
+    """Each whole program, in the order of `rows`."""
     positions = getattr(policy.text_config, "max_position_embeddings", None)
     limit = settings.max_new_tokens - min(len(prefix) for _, prefix in rows)
     longest = max(len(prompt) + len(prefix) for prompt, prefix in rows)
@@ -124,12 +141,14 @@ def _continued(
     )
     decoded = backend.decode(policy, starts, index, own, generator)
     lengths = decoded.program_mask.sum(1).tolist()
+    steps = [None] * len(rows) if decoded.weights_step is None else decoded.weights_step.tolist()
     programs = []
     for row, (_, prefix) in enumerate(rows):
         end = decoded.program_ids[row, : lengths[row]].tolist()
         whole = (*prefix, *end)
         fits = len(whole) <= settings.max_new_tokens
-        programs.append((whole[: settings.max_new_tokens], fits and bool(decoded.stopped[row])))
+        stopped = fits and bool(decoded.stopped[row])
+        programs.append(_Whole(whole[: settings.max_new_tokens], stopped, steps[row]))
     return programs
 
 

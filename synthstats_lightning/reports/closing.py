@@ -18,7 +18,7 @@ from synthstats_lightning.reports.form_table import form_table, posterior_figure
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.reports.run_posterior import RunPosterior
 from synthstats_lightning.reports.search_outcome import SearchOutcome, TaskOutcome
-from synthstats_lightning.reports.shares import evaluation_metrics, record_metrics
+from synthstats_lightning.reports.shares import by_origin, evaluation_metrics, origin_lines, record_metrics
 from synthstats_lightning.runtime.durable_files import write_text
 
 FORMS_IN_FILE = 50
@@ -81,6 +81,8 @@ class TaskReport:
         if self.searched is not None:
             found["search"] = {"by": self.searched.method, "log_z_from": self.searched.log_z_from}
             found["search"] |= asdict(self.searched.tasks.get(self.task, TaskOutcome()))
+        if origins := by_origin(self._with_fresh()):
+            found["origins"] = origins
         return {"method": self.method, **found, "left_out": list(self.left_out)}
 
     def log_z_metrics(self) -> dict[str, Any]:
@@ -132,6 +134,8 @@ class TaskReport:
             console.print(
                 f"failed: {count} of {samples} {'fresh' if self.fresh else 'sampled'} programs, {category}"
             )
+        for line in origin_lines(self._with_fresh()):
+            console.print(escape(line), soft_wrap=True, highlight=False)
         console.print(self._log_z_line())
         if self.searched is not None:
             console.print(escape(self._search_line(self.searched)), soft_wrap=True, highlight=False)

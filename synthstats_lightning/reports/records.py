@@ -30,6 +30,7 @@ class ProgramRecord:
         step: Training step at which it was first sampled; `None` where that is not known.
         span: Of the answer that it was first read from: the first of the tokens that hold it, and that behind
             the last; `None` where that is not known.
+        origin: Where it comes from, if the policy has not written it: `"demonstrations"`, or a chat model.
     """
 
     task: str
@@ -42,6 +43,7 @@ class ProgramRecord:
     fresh: int = 0
     step: int | None = None
     span: tuple[int, int] | None = None
+    origin: str = ""
 
     def to_json_line(self, graphs: GraphLines | None = None) -> str:
         """One line of `programs.jsonl`, with its line break.
@@ -69,6 +71,7 @@ class ProgramRecord:
             "fresh": self.fresh,
             "step": self.step,
             "span": None if self.span is None else list(self.span),
+            **({"origin": self.origin} if self.origin else {}),
         }
 
     @classmethod
@@ -77,8 +80,8 @@ class ProgramRecord:
         names = ("task", "source", "log_reward", "log_prob", "reference_log_prob", "count", "fresh", "step")
         own = {name: fields[name] for name in names}
         span = None if fields.get("span") is None else tuple(fields["span"])
-        score = {key: value for key, value in fields.items() if key not in (*names, "span")}
-        return cls(score=Score.from_dict(score), span=span, **own)
+        score = {key: value for key, value in fields.items() if key not in (*names, "span", "origin")}
+        return cls(score=Score.from_dict(score), span=span, origin=fields.get("origin", ""), **own)
 
 
 class ProgramRecords:

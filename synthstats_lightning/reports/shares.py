@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -202,3 +202,54 @@ def record_metrics(records: Sequence[ProgramRecord]) -> dict[str, float]:
         metrics["elpd"] = float(weight[there] @ elpd[there] / weight[there].sum())
         metrics["best_elpd"] = float(elpd[there].max())
     return metrics
+
+
+POLICY = "policy"
+"""What a run's own policy is called."""
+
+
+def by_origin(records: Sequence[ProgramRecord]) -> dict[str, dict[str, Any]]:
+    """What distinct programs of one task come to, by where they come from.
+
+    Args:
+        records: One entry a distinct program.
+
+    Returns:
+        By origin, the policy first: `programs`, `scored`, `best_evidence` (nats; `None` without any) and
+        `posterior_share` (of the run's posterior, by prior times evidence). Nothing where the policy has
+        written all.
+    """
+    if not any(record.origin for record in records):
+        return {}
+    weighed = [record for record in records if record.score.evidence is not None]
+    log_weight = posterior_log_weights(weighed)
+    weight = np.exp(log_weight - np.logaddexp.reduce(log_weight)) if weighed else np.zeros(0)
+    found: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(["", *(record.origin for record in records)]):
+        own = [record for record in records if record.origin == name]
+        evidence = [record.score.evidence for record in own if record.score.evidence is not None]
+        here = [record.origin == name for record in weighed]
+        found[name or POLICY] = {
+            "programs": len(own),
+            "scored": sum(record.score.scored for record in own),
+            "best_evidence": max(evidence, default=None),
+            "posterior_share": float(weight[here].sum()),
+        }
+    return found
+
+
+def origin_lines(records: Sequence[ProgramRecord]) -> list[str]:
+    """The same in sentences, a line each.
+
+    Args:
+        records: One entry a distinct program.
+    """
+    lines = []
+    for name, figures in by_origin(records).items():
+        best = figures["best_evidence"]
+        said = "" if best is None else f", best evidence {best:.2f}"
+        lines.append(
+            f"from {name}: {figures['programs']} programs, {figures['scored']} scored{said},"
+            f" {figures['posterior_share']:.1%} of the run's posterior"
+        )
+    return lines

@@ -8,21 +8,19 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from synthstats_lightning.policy import Policy
+from synthstats_lightning.policy.language_part import ALL_LINEAR
 from synthstats_lightning.rollouts.connection import Connection
 from synthstats_lightning.rollouts.errors import AdapterError, RefusedError, RolloutError
 
-LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Layers that servers adapt; others they load without a word, and leave as they are."""
 FILES = ("adapter_config.json", "adapter_model.safetensors")
-NO_SUCH_PATH = "Not Found"
-"""What a server says that has no such endpoint at all."""
 LATE_SECONDS = 120.0
 """For which a folder that a server does not see is looked for: network disks lag."""
 LATE_PAUSE = 1.0
@@ -168,15 +166,14 @@ class AdapterVersions:
         deadline = time.monotonic() + LATE_SECONDS
         while True:
             try:
-                connection.ask_patiently(LOAD, body)
+                connection.ask_patiently(connection.dialect.load, body)
             except RefusedError as error:
                 if "already" in error.message:
                     return
-                late = error.status == 404 and error.message != NO_SUCH_PATH
-                if not late or time.monotonic() > deadline:
+                if not connection.dialect.unseen(error) or time.monotonic() > deadline:
                     raise RolloutError(
-                        f"{error}; the server must be started with --enable-lora and"
-                        " VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, have room for the adapter's rank, and see its"
+                        f"{error}; the server must be started with {connection.dialect.hint}"
+                        " have room for the adapter's rank, and see its"
                         f" folder as {path} (path_on_server)"
                     ) from None
                 connection.rest(LATE_PAUSE)
@@ -187,7 +184,7 @@ class AdapterVersions:
         for connection in self.connections:
             for version in versions:
                 try:
-                    connection.ask(UNLOAD, {"lora_name": version.name})
+                    connection.ask(connection.dialect.unload, {"lora_name": version.name})
                 except RolloutError:
                     continue  # a server that is away, or was started anew, has none of it
 
@@ -204,12 +201,23 @@ def check_adapter(policy: Policy) -> None:
     if not policy.has_adapter:
         raise AdapterError("rollouts need an adapter to publish, got a policy without one")
     config: Any = policy.model.peft_config["default"]
-    if config.modules_to_save:
-        raise AdapterError(
-            f"lora.modules_to_save must be null where a server samples, got {config.modules_to_save}"
-        )
-    targets = config.target_modules
-    named = {str(name).rpartition(".")[2] for name in ([targets] if isinstance(targets, str) else targets)}
+    check_layers(config.target_modules, config.modules_to_save)
+
+
+def check_layers(target_modules: str | Collection[str], modules_to_save: Collection[str] | None) -> None:
+    """Refuses an adapter of layers that servers do not adapt.
+
+    Args:
+        target_modules: Names of the layers that are adapted, or `"all-linear"`.
+        modules_to_save: Names of the layers that are trained in full.
+
+    Raises:
+        AdapterError: If there is one.
+    """
+    if modules_to_save:
+        raise AdapterError(f"lora.modules_to_save must be null where a server samples, got {modules_to_save}")
+    given = [target_modules] if isinstance(target_modules, str) else target_modules
+    named = {str(name).rpartition(".")[2] for name in given} - {ALL_LINEAR}
     if others := sorted(named - set(ADAPTED)):
         raise AdapterError(
             f"lora.target_modules must be among {', '.join(ADAPTED)} where a server samples, got {others[0]}"

@@ -103,13 +103,13 @@ def read_completions(answer: Any, request: CompletionRequest) -> list[Completion
     Raises:
         AnswerError: If a field is missing, or its value is not what was asked for.
     """
-    choices = _field(answer, "choices", list, "the answer")
+    choices = field_of(answer, "choices", list, "the answer")
     if len(choices) != request.number:
         raise AnswerError(f"choices must hold {request.number} programs, got {len(choices)}")
     found: dict[int, Completion] = {}
     for choice in choices:
-        index = _field(choice, "index", int, "a choice")
-        if _field(choice, "finish_reason", str, f"choices[{index}]") == "abort":
+        index = field_of(choice, "index", int, "a choice")
+        if field_of(choice, "finish_reason", str, f"choices[{index}]") == "abort":
             return None
         found[index] = _read_choice(choice, request, f"choices[{index}]")
     if sorted(found) != list(range(request.number)):
@@ -118,61 +118,103 @@ def read_completions(answer: Any, request: CompletionRequest) -> list[Completion
 
 
 def _read_choice(choice: Mapping[str, Any], request: CompletionRequest, where: str) -> Completion:
-    ids = _field(choice, "token_ids", list, where)
-    reason = choice["finish_reason"]
-    if reason not in REASONS:
-        raise AnswerError(f"{where}.finish_reason must be one of {REASONS}, got {reason!r}")
-    bad = [token for token in ids if type(token) is not int or not 0 <= token < request.vocabulary]
-    if bad or not ids:
-        said = f"{bad[0]!r}" if bad else "no token"
-        raise AnswerError(f"{where}.token_ids must be from 0 to {request.vocabulary - 1}, got {said}")
-    prompt = _field(choice, "prompt_token_ids", list, where)
+    names = Names(f"{where}.token_ids", f"{where}.logprobs.token_logprobs", f"{where}.finish_reason")
+    ids = field_of(choice, "token_ids", list, where)
+    prompt = field_of(choice, "prompt_token_ids", list, where)
     if prompt != list(request.prompt):
         raise AnswerError(
             f"{where}.prompt_token_ids must be the {len(request.prompt)} tokens that were sent, got"
             f" {len(prompt)} others"
         )
-    values = _field(_field(choice, "logprobs", dict, where), "token_logprobs", list, f"{where}.logprobs")
+    values = field_of(field_of(choice, "logprobs", dict, where), "token_logprobs", list, f"{where}.logprobs")
+    return checked(ids, values, choice["finish_reason"], choice.get("stop_reason"), request, names)
+
+
+class Names(NamedTuple):
+    """What a server calls the parts of a program.
+
+    Attributes:
+        ids: What it calls the token ids.
+        values: What it calls their log-probabilities.
+        reason: Why it has ended.
+    """
+
+    ids: str
+    values: str
+    reason: str
+
+
+def checked(
+    ids: list[Any],
+    values: list[Any],
+    reason: Any,
+    stop_string: Any,
+    request: CompletionRequest,
+    names: Names,
+) -> Completion:
+    """A program of which all may be believed.
+
+    Args:
+        ids: Token ids that the server has sent.
+        values: Their log-probabilities, in nats.
+        reason: Why it has ended.
+        stop_string: What the server says that it has ended at, if that is a string.
+        request: What the server was asked.
+        names: What the server calls these, for the message.
+
+    Raises:
+        AnswerError: If a value is not what was asked for.
+    """
+    if reason not in REASONS:
+        raise AnswerError(f"{names.reason} must be one of {REASONS}, got {reason!r}")
+    bad = [token for token in ids if type(token) is not int or not 0 <= token < request.vocabulary]
+    if bad or not ids:
+        said = f"{bad[0]!r}" if bad else "no token"
+        raise AnswerError(f"{names.ids} must be from 0 to {request.vocabulary - 1}, got {said}")
     if len(values) != len(ids):
-        raise AnswerError(
-            f"{where}.logprobs.token_logprobs must hold {len(ids)} numbers, one a token, got {len(values)}"
-        )
+        raise AnswerError(f"{names.values} must hold {len(ids)} numbers, one a token, got {len(values)}")
     for value in values:
         known = isinstance(value, int | float) and not isinstance(value, bool)
         if not known or not math.isfinite(value) or value > ROUNDING:
-            raise AnswerError(f"{where}.logprobs.token_logprobs must be finite and at most 0, got {value!r}")
-    _check_end(ids, reason, choice.get("stop_reason"), request, where)
+            raise AnswerError(f"{names.values} must be finite and at most 0, got {value!r}")
+    _check_end(ids, reason, stop_string, request, names.ids)
     return Completion(tuple(ids), reason == "stop", tuple(map(float, values)))
 
 
-def _check_end(ids: list[int], reason: str, stop_reason: Any, request: CompletionRequest, where: str) -> None:
+def _check_end(ids: list[int], reason: str, stop_string: Any, request: CompletionRequest, where: str) -> None:
     """A program ends at its first stop token, at a stop string, or at the limit, and nowhere else."""
     stops = [place for place, token in enumerate(ids) if token in request.stop_ids]
-    by_string = stop_reason in request.stop_strings
+    by_string = stop_string in request.stop_strings
     if stops and (stops[0] != len(ids) - 1 or reason == "length"):
         raise AnswerError(
-            f"{where}.token_ids must end at the first stop token, with finish_reason 'stop', got token"
+            f"{where} must end at the first stop token, with finish_reason 'stop', got token"
             f" {ids[stops[0]]} at place {stops[0] + 1} of {len(ids)} and {reason!r}"
         )
     if reason == "stop" and not (stops or by_string):
         raise AnswerError(
-            f"{where}.token_ids must end in a stop token of {list(request.stop_ids)}, got {ids[-1]}:"
+            f"{where} must end in a stop token of {list(request.stop_ids)}, got {ids[-1]}:"
             " finish_reason is 'stop'"
         )
     if len(ids) > request.max_tokens or (reason == "length" and len(ids) < request.max_tokens):
         raise AnswerError(
-            f"{where}.token_ids must hold {request.max_tokens} tokens where finish_reason is 'length', and"
+            f"{where} must hold {request.max_tokens} tokens where finish_reason is 'length', and"
             f" never more, got {len(ids)} and {reason!r}; is the server's max-model-len too small?"
         )
     written = len(ids) - len(stops)
     if written < request.min_tokens:
         raise AnswerError(
-            f"{where}.token_ids must hold at least {request.min_tokens} tokens before the stop, got {written}"
+            f"{where} must hold at least {request.min_tokens} tokens before the stop, got {written}"
         )
 
 
-def _field(holder: Any, name: str, kind: type, where: str) -> Any:
+def field_of(holder: Any, name: str, kind: type, where: str) -> Any:
     """A field of an answer.
+
+    Args:
+        holder: Part of the answer.
+        name: What the field is called.
+        kind: What its value has to be.
+        where: What the part is called, for the message.
 
     Raises:
         AnswerError: If it is missing or of another kind.
@@ -181,6 +223,6 @@ def _field(holder: Any, name: str, kind: type, where: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool):
         raise AnswerError(
             f"{name} must be in {where}, a {kind.__name__}, got {value!r}: only servers that take and return"
-            " token ids with their log-probabilities will do, such as vLLM"
+            " token ids with their log-probabilities will do, such as vLLM and SGLang"
         )
     return value

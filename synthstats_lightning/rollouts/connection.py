@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from synthstats_lightning.rollouts.dialects import DIALECTS, Api
 from synthstats_lightning.rollouts.errors import RefusedError, RolloutError, ServerAwayError
 from synthstats_lightning.scoring.terms.chat_endpoint import FIRST_PAUSE, LONGEST_PAUSE, RETRIED
 
@@ -31,8 +32,10 @@ class Connection:
         api_key_env: Name of the environment variable that holds the key; `None` for none.
         timeout_s: Seconds for which a server that is connected may send nothing.
         patience_s: Seconds for which a server that is away is asked again and again.
+        api: Which kind of server it is.
 
     Attributes:
+        dialect: How it is asked for programs and told of adapters.
         trouble: Why the server is away at present; empty while it answers.
         away_since: Since when it has been, on the clock of `time.monotonic`.
         failed: Requests so far that had to be made again.
@@ -42,9 +45,15 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, api_key_env: str | None = None, timeout_s: float = 600.0, patience_s: float = 600.0
+        self,
+        url: str,
+        api_key_env: str | None = None,
+        timeout_s: float = 600.0,
+        patience_s: float = 600.0,
+        api: Api = "vllm",
     ) -> None:
         self.url = check_url(url)
+        self.dialect = DIALECTS[api]
         self.patience_s = patience_s
         self.trouble = ""
         self.away_since = 0.0
@@ -208,7 +217,9 @@ def _words(response: Any) -> str:
     try:
         found = response.json()
         error = found.get("error", found)
-        text = error.get("message", error.get("detail", error)) if isinstance(error, dict) else error
+        names = ("message", "error_message", "detail")
+        known = [error[name] for name in names if name in error] if isinstance(error, dict) else []
+        text = known[0] if known else error
     except (ValueError, AttributeError):
         text = response.text
     return " ".join(str(text).split())[:WORDS]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -20,8 +20,9 @@ from synthstats_lightning.policy.hidden import pad_right
 from synthstats_lightning.policy.memory_plan.decoder import Decoder
 from synthstats_lightning.policy.sampling import Decoded, RowRandomness, SamplingSettings, row_temperatures
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersions
-from synthstats_lightning.rollouts.completions import PATH, Completion, CompletionRequest, read_completions
+from synthstats_lightning.rollouts.completions import Completion, CompletionRequest
 from synthstats_lightning.rollouts.connection import Connection
+from synthstats_lightning.rollouts.dialects import LogProbsMode
 from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
 from synthstats_lightning.rollouts.request_threads import RequestThreads
 from synthstats_lightning.rollouts.rollout_counts import RolloutCounts
@@ -34,16 +35,13 @@ SEED_SPACING = 1 << 16
 """Between the seeds of two requests of a round: each program of a request has the next seed."""
 SEED_BITS = 61
 REQUESTS_AT_ONCE = 64
-RECENT_ROUNDS = 4
-"""Rounds that are remembered, to see which will be asked for again."""
+RECENT_ROUNDS = 16
+"""Rounds that are remembered, to see which will be asked for again; suffixes, of which none is, are some."""
 POLL_SECONDS = 1.0
 TELL_SECONDS = 5.0
 """For which a server is away before the run says so."""
 RELOADS = 3
 """How often a request has its adapter loaded again, on a server that has lost it."""
-
-LogProbsMode = Literal["raw", "processed"]
-"""Of what a server's log-probabilities are: the model at temperature 1, or what programs are drawn from."""
 
 
 class Answer(NamedTuple):
@@ -163,8 +161,9 @@ class ServerBackend:
         if served is None:
             served = self.begin(policy, prompts, row_prompt, settings, generator)
         again = key in self._recent
-        if not again:
-            self._recent.append(key)
+        if again:
+            self._recent.remove(key)
+        self._recent.append(key)
         decoded = self.finish(policy, served)
         if again:
             self._ahead[key] = self.begin(policy, prompts, row_prompt, settings, generator)
@@ -293,16 +292,18 @@ class ServerBackend:
 
     def _tells_proposal(self, settings: SamplingSettings) -> bool:
         """Whether the servers' log-probabilities are those of what programs are drawn from."""
-        plain = settings.temperature == 1 and settings.temperature_high is None and settings.top_p == 1
-        return self.mode == "processed" or (plain and settings.min_new_tokens == 0)
+        if self.mode == "processed":
+            return True
+        plain = self.mode == "tempered" or (settings.temperature == 1 and settings.temperature_high is None)
+        return plain and settings.top_p == 1 and settings.min_new_tokens == 0
 
     def _compare(self, own: Tensor, server: Tensor, mask: Tensor, settings: SamplingSettings) -> None:
         """How far the servers are from the trainer, where both are of the same distribution and weights."""
         plain = settings.temperature == 1 and settings.temperature_high is None and settings.top_p == 1
-        if self.mode == "processed" and not plain:
+        if self.mode != "raw" and not plain:
             return
         compared = mask.clone()
-        if self.mode == "raw":  # these know nothing of a least length
+        if self.mode != "processed":  # these know nothing of a least length
             compared[:, : settings.min_new_tokens] = False
         self.counts.gap += float((own - server)[compared].abs().sum())
         self.counts.compared += int(compared.sum())
@@ -340,20 +341,21 @@ def _served(
     versions: AdapterVersions, connection: Connection, request: CompletionRequest
 ) -> Callable[[], Answer]:
     """A call that has a server write the programs of a request, under the adapter that is present then."""
+    dialect = connection.dialect
 
     def call() -> Answer:
         reason = "it broke the programs off"
         for _ in range(RELOADS):
             with versions.requested() as version:
                 try:
-                    answer = connection.ask_patiently(PATH, request.body(version.name))
+                    answer = connection.ask_patiently(dialect.path, dialect.body(request, version.name, True))
                 except RefusedError as error:
-                    if error.status != 404:
+                    if not dialect.lost(error):
                         raise
                     reason = str(error)
                     versions.reload(connection)  # it was started anew
                     continue
-            found = read_completions(answer, request)
+            found = dialect.read(answer, request)
             if found is not None:
                 return Answer(found, version.step, time.perf_counter())
         raise RolloutError(f"{connection.url}: no programs, {RELOADS} times in a row: {reason}")

@@ -17,6 +17,7 @@ from synthstats_lightning.policy.prompt_room import check_plain
 from synthstats_lightning.policy.sampling_backend import LOCAL
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersion, AdapterVersions, check_adapter
 from synthstats_lightning.rollouts.connection import Connection, check_url, is_public, key_headers
+from synthstats_lightning.rollouts.dialects import DIALECTS, Api
 from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
 from synthstats_lightning.rollouts.rollout_counts import RolloutCounts
 from synthstats_lightning.rollouts.server_backend import RELOADS, ServerBackend, check_settings
@@ -37,10 +38,10 @@ CHECK_PROMPT = "", "Write a program."
 class ServerRollouts(Callback):
     """Has inference servers write the programs of training rounds, and publishes the adapter as it learns.
 
-    The servers speak vLLM's completions API with token ids in and out, and hold the run's base model. Every
-    log-probability that the loss sees is computed by the trainer for the token ids that come back; every
-    answer is checked, and one that breaks what it was asked for ends the run. Whatever a sampling probability
-    is divided by (validation, test, reports, `metrics`) the trainer samples itself.
+    The servers speak vLLM's completions API, or SGLang's native one, with token ids in and out, and hold the
+    run's base model. Every log-probability that the loss sees is computed by the trainer for the token ids
+    that come back; every answer is checked, and one that breaks what it was asked for ends the run. Whatever
+    a sampling probability is divided by (validation, test, reports, `metrics`) the trainer samples itself.
 
     Every version of the adapter has a folder and a name of its own. It is loaded by every server, checked
     against the trainer's own log-probabilities, and only then used. A server that is away is waited for; one
@@ -68,6 +69,7 @@ class ServerRollouts(Callback):
             policy, and for suffixes and episodes.
         max_gap: Largest mean difference of log-probabilities in a check, in nats a token: 0.05 is well above
             what bfloat16 rounds, and far below what other weights come to.
+        api: What the servers are asked in: vLLM's completions, or SGLang's native generation.
 
     Raises:
         ValueError: If a number is out of range, a URL is none, or the environment has no key of that name.
@@ -86,7 +88,10 @@ class ServerRollouts(Callback):
         patience_s: float = 600.0,
         max_gap: float = 0.05,
         overlap: bool = True,
+        api: Api = "vllm",
     ) -> None:
+        if api not in DIALECTS:
+            raise ValueError(f"api must be one of {', '.join(DIALECTS)}, got {api!r}")
         for name, least, value in (("publish_every", 1, publish_every), ("keep", 0, keep)):
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
@@ -106,6 +111,7 @@ class ServerRollouts(Callback):
         self.patience_s = patience_s
         self.max_gap = max_gap
         self.overlap = overlap
+        self.api: Api = api
         self.backend: ServerBackend | None = None
         self._prompt: tuple[int, ...] = ()
         self._step = -1
@@ -143,7 +149,7 @@ class ServerRollouts(Callback):
             return
         self.check(pl_module, getattr(trainer, "callbacks", []))
         connections = [
-            Connection(url, self.api_key_env, self.timeout_s, self.patience_s) for url in self.urls
+            Connection(url, self.api_key_env, self.timeout_s, self.patience_s, self.api) for url in self.urls
         ]
         if public := [each.url for each in connections if is_public(each.url)]:
             rank_zero_warn(
@@ -234,7 +240,7 @@ class ServerRollouts(Callback):
             where = f"{connection.url}, base model {name!r}"
             check_gap(self._gap(trainer, module, connection, name, True), self.max_gap, where)
             warm = self._gap(trainer, module, connection, name, True, WARM)
-            backend.mode = "raw" if warm <= self.max_gap else "processed"
+            backend.mode = "raw" if warm <= self.max_gap else connection.dialect.warm
 
     def _gap(
         self,
@@ -247,7 +253,7 @@ class ServerRollouts(Callback):
     ) -> float:
         policy = module.loaded_policy
         programs = self._connected.called(
-            checked_programs(policy, connection, model, self._prompt, temperature)
+            checked_programs(policy, connection, model, self._prompt, temperature, reference)
         )
         with trainer.precision_plugin.forward_context():
             return gap(policy, self._prompt, programs, reference)
@@ -262,7 +268,7 @@ class ServerRollouts(Callback):
                 return self._gap(trainer, module, connection, version.name)
             except RefusedError as error:
                 left -= 1
-                if error.status != 404 or not left:
+                if not connection.dialect.lost(error) or not left:
                     raise
                 backend.called(lambda: backend.versions.reload(connection, version))
 

@@ -10,7 +10,7 @@ import torch
 from synthstats_lightning.policy import Policy
 from synthstats_lightning.policy.forced import forced_token_log_probs
 from synthstats_lightning.policy.hidden import pad_right
-from synthstats_lightning.rollouts.completions import PATH, Completion, CompletionRequest, read_completions
+from synthstats_lightning.rollouts.completions import Completion, CompletionRequest
 from synthstats_lightning.rollouts.connection import Connection
 from synthstats_lightning.rollouts.errors import RolloutError, WeightsError
 
@@ -44,6 +44,7 @@ def checked_programs(
     model: str,
     prompt: tuple[int, ...],
     temperature: float = 1.0,
+    base: bool = False,
 ) -> Callable[[], list[Completion]]:
     """A call that has a server write `PROGRAMS` programs of `TOKENS` tokens.
 
@@ -53,6 +54,7 @@ def checked_programs(
         model: What it is asked for there.
         prompt: Token ids of a prompt, from `long_prompt`.
         temperature: At which the programs are drawn.
+        base: Whether that is the base model.
     """
     vocabulary = int(policy.text_config.vocab_size)
     request = CompletionRequest(
@@ -60,7 +62,9 @@ def checked_programs(
     )
 
     def call() -> list[Completion]:
-        programs = read_completions(connection.ask_patiently(PATH, request.body(model)), request)
+        dialect = connection.dialect
+        answer = connection.ask_patiently(dialect.path, dialect.body(request, model, not base))
+        programs = dialect.read(answer, request)
         if programs is None:
             raise RolloutError(f"{connection.url}: a check of the weights was broken off")
         return programs

@@ -31,6 +31,7 @@ ONE_OF_A_KIND = (
     {"trainer/cpu", "trainer/ddp", "trainer/torchrun", "trainer/slurm"},  # each starts the processes
     {"trainer/synchronous", "trainer/asynchronous"},
     {"rollouts/server", "trainer/exploration"},  # a server mixes no uniform tokens in
+    {"policy/vllm", "trainer/exploration"},
 )
 """Overlays of which a run has one at most; so it is with objectives, policies, searchers and tasks."""
 NOT_ON: dict[str, tuple[str, ...]] = {
@@ -42,6 +43,7 @@ NOT_ON: dict[str, tuple[str, ...]] = {
         "policy/",
         "replay/demonstrations",
         "searchers/",
+        "replay/proposals",
         "objective/modified_sub_trajectory_balance",
         "objective/interpolated_sub_trajectory_balance",
         "objective/rap_trajectory_balance",

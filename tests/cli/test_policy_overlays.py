@@ -18,6 +18,7 @@ KINDS = {
     "qwen3": "qwen3",
     "qwen3_4b": "qwen3",
     "qwen3_4bit": "qwen3",
+    "vllm": "qwen3",
     "llama": "llama",
     "llama_70b_4bit": "llama",
     "gemma": "gemma3",
@@ -76,6 +77,7 @@ def test_five_steps(overlay: str, tmp_path: Path) -> None:
         "model.init_args.sampling.max_new_tokens": 32,
         "data.init_args.batch_size": 4,
         "report.num_programs": "null",
+        "rollouts.url": "null",
     }
     arguments = [f"--{key}={value}" for key, value in told.items()]
     with sharing_scoring():

@@ -238,3 +238,25 @@ def test_standardisation():
     assert found.standardise(found.mean + found.sd) == pytest.approx(1)
     with pytest.raises(ValueError, match="goal 'none' of death_process is not one of: prediction, infection"):
         standardisation(plain, "none")
+
+
+def test_before_data_a_policy_without_log_probabilities_has_no_best_program(scorer):
+    def write(task, seed):
+        return [
+            WrittenProgram(LINE, None),
+            WrittenProgram(LEVEL, None),
+            WrittenProgram("", None, False, "timeout: no whole answer within 1 s"),
+        ]
+
+    settings = dataclasses.replace(TINY, budgets=(0, 1), seeds=(1,), eig_candidates=0)
+    found = measured("dugongs_simulator", scorer, settings, oracle=False, policy=write)
+    rows = {(row, budget) for row, _, budget in found}
+    both = {(row, budget) for row in ("baseline", "policy_set") for budget in (0, 1)}
+    assert rows == both | {("policy_best", 1)}
+    assert all(np.isfinite(item.lpd_gain) for item in found.values())
+    assert found["policy_set", 1, 0].messages == ("timeout: no whole answer within 1 s",)
+    lines = notes(list(found.values()))
+    assert "no policy_best before any data: the policy gives no log-probabilities to choose by" in lines
+    table = summarise(found.values())
+    assert list(table["dugongs_simulator"]["policy_best"]) == ["1"]
+    environment_table("dugongs_simulator", table)

@@ -50,9 +50,15 @@ def no_long_pauses(monkeypatch):
 
 
 @pytest.fixture
-def backend(server: CompletionServer, tmp_path):
+def api():
+    """What servers are asked in."""
+    return "vllm"
+
+
+@pytest.fixture
+def backend(server: CompletionServer, tmp_path, api):
     """Connected; nothing is published yet."""
-    connected = Connection(server.url, timeout_s=60.0, patience_s=60.0)
+    connected = Connection(server.url, timeout_s=60.0, patience_s=60.0, api=api)
     made = ServerBackend([connected], AdapterVersions([connected], tmp_path / "adapters", keep=1))
     yield made
     made.close()

@@ -57,6 +57,7 @@ def test_a_folder_stays_while_a_request_names_it(policy, server, backend):
     assert not (backend.versions.folder / named.name).exists()
 
 
+@pytest.mark.parametrize("api", ["vllm", pytest.param("sglang", marks=pytest.mark.slow)])
 def test_a_server_that_was_started_anew_gets_the_version_again(policy, server, backend):
     version = publish(backend, stop_often(policy))
     before = policy.sample(PROMPTS, 2, SETTINGS, seed=0, backend=backend)
@@ -94,6 +95,21 @@ def test_a_folder_that_shows_late_is_waited_for(policy, server, backend, monkeyp
     server.before = late
     publish(backend, policy)
     assert missing == [0]
+
+
+@pytest.mark.parametrize("api", ["sglang"])
+def test_what_sglang_says_of_an_adapter(policy, server, backend, monkeypatch):
+    monkeypatch.setattr(versions_file, "LATE_PAUSE", 0.01)
+    words = ["[Errno 2] No such file or directory: 'adapter_config.json'", "rank 64 exceeds max_lora_rank 16"]
+
+    def refused(path, body):
+        assert path == "/load_lora_adapter"
+        return 400, {"success": False, "error_message": words.pop(0), "loaded_adapters": {}}
+
+    server.before = refused
+    with pytest.raises(RolloutError, match=r"status 400: rank 64 .*--enable-lora, --max-lora-rank"):
+        publish(backend, policy)
+    assert not words
 
 
 def test_where_the_server_sees_the_folder(policy, server, backend, tmp_path):

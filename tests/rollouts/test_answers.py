@@ -9,6 +9,7 @@ import pytest
 
 from synthstats_lightning.rollouts.completions import Completion, CompletionRequest, read_completions
 from synthstats_lightning.rollouts.errors import AnswerError
+from synthstats_lightning.rollouts.native_generation import read_generations
 
 REQUEST = CompletionRequest(
     (1, 5), 2, seed=3, max_tokens=4, min_tokens=1, stop_ids=(3, 9), stop_strings=("\n\n",), vocabulary=10
@@ -80,3 +81,54 @@ def test_what_is_wrong_is_named(changed, message):
 def test_an_answer_without_choices(answer):
     with pytest.raises(AnswerError, match="choices must "):
         read_completions(answer, REQUEST)
+
+
+def entry(ids, ended, values=None, prompt_tokens=2):
+    values = [-0.5] * len(ids) if values is None else values
+    rows = [[value, token, None] for value, token in zip(values, ids, strict=True)]
+    told = {"finish_reason": ended, "prompt_tokens": prompt_tokens, "output_token_logprobs": rows}
+    return {"text": "", "output_ids": ids, "meta_info": told}
+
+
+STOP, LENGTH = {"type": "stop", "matched": 3}, {"type": "length", "length": 4}
+GENERATED = [entry([6, 3], STOP), entry([6, 7, 8, 4], LENGTH)]
+
+
+def test_programs_of_sglang():
+    assert read_generations(GENERATED, REQUEST) == [
+        Completion((6, 3), True, (-0.5, -0.5)),
+        Completion((6, 7, 8, 4), False, (-0.5,) * 4),
+    ]
+    by_string = [entry([6, 7], {"type": "stop", "matched": "\n\n"}), entry([2, 9], STOP)]
+    assert [each.stopped for each in read_generations(by_string, REQUEST)] == [True, True]
+    assert read_generations([GENERATED[0], entry([6], {"type": "abort"})], REQUEST) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (entry([6, 10, 3], STOP), r"programs\[0\].output_ids must be from 0 to 9, got 10"),
+        (entry([6, 3], STOP, prompt_tokens=3), "meta_info.prompt_tokens must be 2, as were sent, got 3"),
+        (
+            entry([6, 3], STOP, [-0.5, math.nan]),
+            "logprobs must be finite and at most 0, got nan",
+        ),
+        (entry([6, 3], STOP, [-0.5, None]), "must be finite and at most 0, got None"),
+        (entry([6], STOP), r"must end in a stop token of \[3, 9\], got 6"),  # the stop was trimmed
+        (entry([6, 7, 8, 3], LENGTH), "with finish_reason 'stop', got token 3 at place 4 of 4"),
+        (entry([6, 3], {"type": "other"}), "meta_info.finish_reason.type must be one of .*, got 'other'"),
+        (entry([6, 3], None), r"finish_reason must be in programs\[0\].meta_info, a dict, got None"),
+        (entry([6, 3], STOP) | {"output_ids": None}, r"output_ids must be in programs\[0\], a list"),
+        (entry([6, 3], STOP) | {"output_ids": [5, 3]}, "must be of the tokens of output_ids, got 6 for 5"),
+        ({"text": "import pymc"}, r"meta_info must be in programs\[0\], a dict"),
+    ],
+)
+def test_what_is_wrong_in_sglang_s_answer_is_named(changed, message):
+    with pytest.raises(AnswerError, match=message):
+        read_generations([changed, GENERATED[1]], REQUEST)
+
+
+@pytest.mark.parametrize("answer", ["a text", {}, [], [GENERATED[0]]])
+def test_an_answer_of_sglang_without_its_programs(answer):
+    with pytest.raises(AnswerError, match=r"must (be in|hold)"):
+        read_generations(answer, REQUEST)

@@ -7,6 +7,7 @@ import threading
 import torch
 
 from synthstats_lightning.policy import SamplingSettings, resample_suffixes, sample_episodes
+from synthstats_lightning.rollouts import server_backend
 from tests.policy.test_sampling import PROMPTS, stop_often
 from tests.policy.test_sampling_backend import Twice
 from tests.policy.test_turns import TEMPLATE
@@ -94,6 +95,19 @@ def test_suffixes_and_episodes_are_never_asked_for_ahead(policy, server, backend
         resample_suffixes(policy, PROMPTS, [0], prefixes, SETTINGS, seed=0, step=step, backend=backend)
         sample_episodes(policy, [Twice()], PROMPTS[:1], 1, SETTINGS, seed=0, step=step, backend=backend)
     assert not backend._ahead
+
+
+def test_suffixes_between_rounds_do_not_end_the_overlap(policy, server, backend, monkeypatch):
+    monkeypatch.setattr(server_backend, "RECENT_ROUNDS", 2)
+    backend = server_backend.ServerBackend(backend.connections, backend.versions)
+    publish(backend, stop_often(policy))
+    backend.overlap = True
+    for step in range(4):
+        sample(policy, backend, step, number=1)
+        if step:
+            assert len(backend._ahead) == 1
+        prefixes = [(40 + step,)]
+        resample_suffixes(policy, PROMPTS, [0], prefixes, SETTINGS, seed=0, step=step, backend=backend)
 
 
 def test_what_is_under_way_at_the_end_is_left(policy, server, backend):

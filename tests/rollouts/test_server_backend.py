@@ -28,6 +28,7 @@ def first_seed(seed, rank=0, step=0):
     return int(torch.randint(1 << server_backend.SEED_BITS, (1,), generator=generator))
 
 
+@pytest.mark.parametrize("api", ["vllm", "sglang"])
 def test_equal_seeds_give_the_policy_s_own_programs_and_log_probabilities(policy, server, backend):
     assert isinstance(backend, SamplingBackend)
     change(stop_often(policy), 1)
@@ -67,6 +68,13 @@ def one_program(policy, prompt, randomness):
     rows = torch.zeros(1, dtype=torch.long)
     found = decode_rows(policy, [prompt], rows, SETTINGS, torch.Generator(), randomness)
     return found.program_ids[0][found.program_mask[0]].tolist()
+
+
+def asked(server):
+    """Prompts of the requests, whatever they are written in."""
+    return [body["prompt"] for body in server.bodies("completions")] + [
+        body["input_ids"][0] for body in server.bodies("/generate")
+    ]
 
 
 def test_the_loss_sees_the_policy_of_now_not_that_of_the_server(policy, server, backend):
@@ -132,20 +140,45 @@ def test_uniform_tokens_are_refused(policy, server, backend):
         policy.sample(PROMPTS, 1, SamplingSettings(9, epsilon=0.1), seed=0, backend=backend)
 
 
+@pytest.mark.parametrize("api", ["sglang"])
+def test_sglang_is_asked_for_programs_one_by_one(policy, server, backend):
+    server.processed, backend.mode = True, "tempered"
+    version = publish(backend, stop_often(policy))
+    settings = SamplingSettings(max_new_tokens=9, temperature=1.7)
+    drawn = policy.sample(PROMPTS[:1], 3, settings, seed=0, backend=backend)
+    (body,) = server.bodies("/generate")
+    assert body["input_ids"] == [PROMPTS[0]] * 3
+    assert body["lora_path"] == [version.name] * 3
+    seeds = [each["sampling_seed"] - first_seed(0) for each in body["sampling_params"]]
+    assert seeds == [0, 1, 2]
+    for each in body["sampling_params"]:
+        assert (each["n"], each["temperature"], each["top_k"], each["no_stop_trim"]) == (1, 1.7, -1, True)
+        assert each["stop_token_ids"] == list(policy.stop_token_ids)
+    # of the tempered model: what was drawn from, but where top_p cuts it off
+    policy.eval()
+    expected = [sum(each) for each in plain_log_probs(policy, PROMPTS[0], rows_of(drawn), 1.7)]
+    assert drawn.proposal_log_prob.tolist() == pytest.approx(expected, abs=1e-3)
+    cut = SamplingSettings(max_new_tokens=9, temperature=1.7, top_p=0.9)
+    assert policy.sample(PROMPTS[:1], 1, cut, seed=0, backend=backend).proposal_log_prob is None
+
+
+@pytest.mark.parametrize("api", ["vllm", pytest.param("sglang", marks=pytest.mark.slow)])
 def test_suffixes_and_turns_come_from_the_server(policy, server, backend, monkeypatch):
     monkeypatch.setattr(policy.tokenizer, "chat_template", TEMPLATE)
-    publish(backend, stop_often(policy))
+    publish(backend, stop_often(policy), step=8)
     drawn = resample_suffixes(policy, PROMPTS, [0, 1], [(40, 41), (42,)], SETTINGS, seed=0, backend=backend)
     assert rows_of(drawn)[0][:2] == [40, 41]
-    prompts = sorted(body["prompt"] for body in server.bodies("completions"))
-    assert prompts == sorted([[*PROMPTS[0], 40, 41], [*PROMPTS[1], 42]])
+    assert drawn.weights_step.tolist() == [8, 8]
+    assert sorted(asked(server)) == sorted([[*PROMPTS[0], 40, 41], [*PROMPTS[1], 42]])
     server.log.clear()
     talks = sample_episodes(policy, [Twice()], PROMPTS[:1], 4, SETTINGS, seed=0, backend=backend)
-    said = [body["prompt"] for body in server.bodies("completions")]
+    said = asked(server)
     assert said[0] == PROMPTS[0]
     assert len(said) > 1
+    # the second turn's prompt is what was written, token by token, and the answer behind it
     begun = [[*PROMPTS[0], *row.tolist()] for row in talks.program_ids]
     assert all(any(whole[: len(prompt)] == prompt for whole in begun) for prompt in said)
+    assert talks.weights_step.tolist() == [8] * 4
     policy.eval()
     for row in range(4):
         ids = talks.program_ids[row][talks.program_mask[row]].tolist()

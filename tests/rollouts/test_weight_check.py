@@ -24,7 +24,7 @@ LIMIT = 0.05
 def found(policy, backend, model, reference=False, temperature=1.0):
     prompt = long_prompt(policy, PROMPTS)
     connection = backend.connections[0]
-    programs = checked_programs(policy, connection, model, prompt, temperature)()
+    programs = checked_programs(policy, connection, model, prompt, temperature, reference)()
     assert all(len(each.ids) == 16 for each in programs)
     return gap(policy, prompt, programs, reference)
 
@@ -37,6 +37,7 @@ def test_the_prompt_is_longer_than_a_block_of_a_cache(policy):
     assert len(long_prompt(policy, [[5] * 600])) == 512 - 16
 
 
+@pytest.mark.parametrize("api", ["vllm", pytest.param("sglang", marks=pytest.mark.slow)])
 def test_equal_weights_agree(policy, server, backend):
     change(policy, 1)
     version = publish(backend, policy)

@@ -15,6 +15,8 @@ Drips = Literal["head", "body"]
 class ChatServer(ThreadingHTTPServer):
     """Answers every request by `answer(number, body)`: a status with a text, or with headers too.
 
+    Instead of a text it may be one with the reason why it ends.
+
     Where it drips, a byte of the head or of the body follows the other and there is no end of them.
     """
 
@@ -51,7 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
             server.at_once += 1
             server.most_at_once = max(server.most_at_once, server.at_once)
         status, text, *more = server.answer(number, body)
-        reply = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+        content, ended = text if isinstance(text, tuple) else (text, "stop")
+        choice = {"message": {"role": "assistant", "content": content}, "finish_reason": ended}
+        reply = json.dumps({"choices": [choice]}).encode()
         with server.lock:
             server.at_once -= 1
         try:

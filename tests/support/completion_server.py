@@ -1,4 +1,4 @@
-"""An inference server on this machine: vLLM's completions with token ids, whose numbers come from a policy.
+"""An inference server on this machine, as vLLM's or as SGLang's, whose numbers come from a policy.
 
 It has a policy of its own, whose adapters it reads from the folders that it is told; log-probabilities are
 those of a plain forward pass of transformers.
@@ -86,10 +86,12 @@ class CompletionServer:
         with self.lock:
             if path == "/v1/models":
                 return 200, {"data": [{"id": BASE, "parent": None}]}
-            if path == "/v1/load_lora_adapter":
+            if path.removeprefix("/v1") == "/load_lora_adapter":
                 return self._load(body["lora_name"], Path(body["lora_path"]))
-            if path == "/v1/unload_lora_adapter":
+            if path.removeprefix("/v1") == "/unload_lora_adapter":
                 return (200, "ok") if self.adapters.pop(body["lora_name"], None) else (404, _error("none"))
+            if path == "/generate":
+                return self.generate(body)
             if path == "/v1/completions":
                 if body["model"] != BASE and body["model"] not in self.adapters:
                     return 404, _error(f"The model `{body['model']}` does not exist.")
@@ -109,34 +111,13 @@ class CompletionServer:
         return 200, f"Success: LoRA adapter '{name}' added successfully."
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The programs of a request, each drawn from a seed of its own."""
-        policy, base = self.policy, body["model"] == BASE
-        if not base:
-            policy.load_adapter_state_dict(self.first)
-            set_peft_model_state_dict(policy.model, self.adapters[body["model"]])
-        stops = tuple(body["stop_token_ids"]) or NEVER
+        """The programs of a request to vLLM, each drawn from a seed of its own."""
         settings = SamplingSettings(
             body["max_tokens"], body["temperature"], top_p=body["top_p"], min_new_tokens=body["min_tokens"]
         )
-        own, policy.stop_token_ids = policy.stop_token_ids, stops
-        try:
-            with torch.no_grad(), policy.evaluating(), policy.reference() if base else nullcontext():
-                drawn = decode_rows(
-                    policy,
-                    [tuple(body["prompt"])],
-                    torch.zeros(body["n"], dtype=torch.long),
-                    settings,
-                    torch.Generator(),
-                    seeded(settings, [body["seed"] + row for row in range(body["n"])]),
-                )
-                rows = [
-                    row[mask].tolist()
-                    for row, mask in zip(drawn.program_ids, drawn.program_mask, strict=True)
-                ]
-                scale = settings.temperature if self.processed else 1.0
-                values = plain_log_probs(policy, body["prompt"], rows, scale)
-        finally:
-            policy.stop_token_ids = own
+        seeds = [body["seed"] + row for row in range(body["n"])]
+        stops = tuple(body["stop_token_ids"]) or NEVER
+        written = self.write(body["model"], body["prompt"], seeds, settings, stops)
         choices = [
             {
                 "index": index,
@@ -147,11 +128,74 @@ class CompletionServer:
                 "finish_reason": "stop" if stopped else "length",
                 "stop_reason": None,
             }
-            for index, (ids, each, stopped) in enumerate(
-                zip(rows, values, drawn.stopped.tolist(), strict=True)
-            )
+            for index, (ids, each, stopped) in enumerate(written)
         ]
         return {"id": "cmpl-0", "model": body["model"], "choices": choices[::-1]}
+
+    def generate(self, body: dict[str, Any]) -> Answer:
+        """The programs of a request to SGLang: an entry each, with settings of its own."""
+        names = body["lora_path"] or [None] * len(body["input_ids"])
+        if missing := [name for name in names if name is not None and name not in self.adapters]:
+            return 400, _error(f"The following requested LoRA adapters are not loaded: {missing[0]}")
+        entries = []
+        for prompt, given, name in zip(body["input_ids"], body["sampling_params"], names, strict=True):
+            settings = SamplingSettings(
+                given["max_new_tokens"],
+                given["temperature"],
+                top_p=given["top_p"],
+                min_new_tokens=given["min_new_tokens"],
+            )
+            stops = tuple(given["stop_token_ids"]) or NEVER
+            ((ids, values, stopped),) = self.write(
+                name or BASE, prompt, [given["sampling_seed"]], settings, stops
+            )
+            reason = (
+                {"type": "stop", "matched": ids[-1]} if stopped else {"type": "length", "length": len(ids)}
+            )
+            told = {
+                "finish_reason": reason,
+                "prompt_tokens": len(prompt),
+                "output_token_logprobs": [
+                    [value, token, None] for value, token in zip(values, ids, strict=True)
+                ],
+            }
+            kept = ids if given["no_stop_trim"] or not stopped else ids[:-1]
+            entries.append({"text": "", "output_ids": kept, "meta_info": told})
+        return 200, self.change(entries)
+
+    def write(
+        self,
+        model: str,
+        prompt: list[int],
+        seeds: list[int],
+        settings: SamplingSettings,
+        stops: tuple[int, ...],
+    ) -> list[tuple[list[int], list[float], bool]]:
+        """Tokens of a program a seed, their log-probabilities, and whether it ended by itself."""
+        policy, base = self.policy, model == BASE
+        if not base:
+            policy.load_adapter_state_dict(self.first)
+            set_peft_model_state_dict(policy.model, self.adapters[model])
+        own, policy.stop_token_ids = policy.stop_token_ids, stops
+        try:
+            with torch.no_grad(), policy.evaluating(), policy.reference() if base else nullcontext():
+                drawn = decode_rows(
+                    policy,
+                    [tuple(prompt)],
+                    torch.zeros(len(seeds), dtype=torch.long),
+                    settings,
+                    torch.Generator(),
+                    seeded(settings, seeds),
+                )
+                rows = [
+                    row[mask].tolist()
+                    for row, mask in zip(drawn.program_ids, drawn.program_mask, strict=True)
+                ]
+                scale = settings.temperature if self.processed else 1.0
+                values = plain_log_probs(policy, prompt, rows, scale)
+        finally:
+            policy.stop_token_ids = own
+        return list(zip(rows, values, drawn.stopped.tolist(), strict=True))
 
 
 def seeded(settings: SamplingSettings, seeds: list[int]) -> RowRandomness:

@@ -99,6 +99,7 @@ class EpisodeScorer(SampleScorer):
             runs=runs_of(own[mask]),
             episode=episode,
             proposal_log_prob=drawn_with(samples, row),
+            weights_step=None if samples.weights_step is None else int(samples.weights_step[row]),
         )
 
     def _score(self, episode: ExperimentEpisode, task_index: int) -> Future[Score]:

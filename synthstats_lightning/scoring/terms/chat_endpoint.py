@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from synthstats_lightning.runtime.background_loop import run_within
 from synthstats_lightning.scoring.terms.term import TermUnavailableError
@@ -14,6 +14,47 @@ RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Answers of a server that may be others a moment later."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
+
+
+class ChatError(TermUnavailableError):
+    """There is no answer.
+
+    Args:
+        message: Why, in one line.
+        category: Of what kind that is: `timeout`, `connection`, `status`, `no_answer` or `budget`.
+    """
+
+    def __init__(self, message: str, category: str) -> None:
+        super().__init__(message)
+        self.category = category
+
+
+class ChatAnswer(NamedTuple):
+    """What a model has said.
+
+    Attributes:
+        text: What the model has written.
+        ended: Why it ended, in the endpoint's word: `"stop"`, `"length"`, ...; empty if it does not say.
+    """
+
+    text: str
+    ended: str = ""
+
+
+class _Attempt(NamedTuple):
+    """What came of a request.
+
+    Attributes:
+        answer: An answer; `None` if there is none.
+        reason: Why there is none.
+        category: The kind that the reason is of.
+        pause: The least pause before another attempt, in seconds; `None` for no other.
+    """
+
+    answer: ChatAnswer | None
+    reason: str = ""
+    category: str = ""
+    pause: float | None = None
 
 
 class ChatEndpoint:
@@ -58,49 +99,69 @@ class ChatEndpoint:
             TermUnavailableError: If there is none after all retries, or the budget is spent.
             ValueError: If the environment has no key of that name.
         """
-        client, headers = self._connected(), self._headers()
-        body = {"model": self.model, "messages": messages, "temperature": 0}
-        reason = ""
+        return self.answer(messages, temperature=0).text
+
+    def answer(self, messages: list[dict[str, str]], **settings: Any) -> ChatAnswer:
+        """One answer.
+
+        Args:
+            messages: The conversation, each with `role` and `content`.
+            **settings: Further fields of the request, such as `temperature`.
+
+        Raises:
+            ChatError: If there is none after all retries, or the budget is spent.
+            ValueError: If the environment has no key of that name.
+        """
+        client, headers = self._connected(), self.headers()
+        body = {"model": self.model, "messages": messages, **settings}
+        found = _Attempt(None)
         for attempt in range(self.retries + 1):
             self._spend()
-            found, reason, pause = self._try(client, body, headers)
-            if found is not None:
-                return found
-            if pause is None:
+            found = self._try(client, body, headers)
+            if found.answer is not None:
+                return found.answer
+            if found.pause is None:
                 break
             if attempt < self.retries:
-                time.sleep(min(max(pause, FIRST_PAUSE * 2**attempt), LONGEST_PAUSE))
-        raise TermUnavailableError(f"{self.url}: {reason}")
+                time.sleep(min(max(found.pause, FIRST_PAUSE * 2**attempt), LONGEST_PAUSE))
+        raise ChatError(f"{self.url}: {found.reason}", found.category)
 
-    def _try(
-        self, client: Any, body: dict[str, Any], headers: dict[str, str]
-    ) -> tuple[str | None, str, float | None]:
-        """An answer, or why there is none and the least pause before another attempt, `None` for no other."""
+    def _try(self, client: Any, body: dict[str, Any], headers: dict[str, str]) -> _Attempt:
         import httpx2
 
         try:
             response = run_within(client.post(self.url, json=body, headers=headers), self.timeout_s)
         except TimeoutError:
-            return None, f"Timeout: no whole answer within {self.timeout_s:g} s", 0.0
+            reason = f"Timeout: no whole answer within {self.timeout_s:g} s"
+            return _Attempt(None, reason, "timeout", 0.0)
         except httpx2.HTTPError as error:
-            return None, f"{type(error).__name__}: {error}", 0.0
+            return _Attempt(None, f"{type(error).__name__}: {error}", "connection", 0.0)
         if response.status_code != 200:
             after = response.headers.get("retry-after", "")
             pause = float(after) if after.isdecimal() else 0.0
-            return None, f"status {response.status_code}", pause if response.status_code in RETRIED else None
+            again = pause if response.status_code in RETRIED else None
+            return _Attempt(None, f"status {response.status_code}", "status", again)
         try:
-            content = response.json()["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            return None, f"no chat completion: {error!r}", 0.0
-        return (content, "", None) if isinstance(content, str) else (None, "an answer without text", 0.0)
+            choice = response.json()["choices"][0]
+            content, ended = choice["message"]["content"], choice.get("finish_reason")
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            return _Attempt(None, f"no chat completion: {error!r}", "no_answer", 0.0)
+        if not isinstance(content, str):
+            return _Attempt(None, "an answer without text", "no_answer", 0.0)
+        return _Attempt(ChatAnswer(content, ended if isinstance(ended, str) else ""))
 
     def _spend(self) -> None:
         with self._lock:
             if self.budget is not None and self.requests >= self.budget:
-                raise TermUnavailableError(f"{self.url}: the budget of {self.budget} requests is spent")
+                raise ChatError(f"{self.url}: the budget of {self.budget} requests is spent", "budget")
             self.requests += 1
 
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
+        """What tells the endpoint who asks.
+
+        Raises:
+            ValueError: If the environment has no key of that name.
+        """
         if self.api_key_env is None:
             return {}
         key = os.environ.get(self.api_key_env)
@@ -115,7 +176,7 @@ class ChatEndpoint:
                     import httpx2
                 except ImportError:
                     raise ValueError(
-                        "LLMVerifier needs the verifier extra: pip install 'synthstats-lightning[verifier]'"
+                        "chat endpoints need the verifier extra: pip install 'synthstats-lightning[verifier]'"
                     ) from None
                 # its own limits are of the silence between bytes, not of a request
                 self._client = httpx2.AsyncClient(timeout=None)

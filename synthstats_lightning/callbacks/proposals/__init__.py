@@ -1,0 +1,1 @@
+"""Programs of other models: proposals for training, and policies to compare with."""

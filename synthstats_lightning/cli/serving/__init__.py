@@ -1,0 +1,1 @@
+"""What starts an inference server for a run."""
