@@ -5,9 +5,9 @@ from __future__ import annotations
 from synthstats_lightning.policy.pointers.table import PointerTable, is_group, levels_of
 from synthstats_lightning.policy.pointers.vocabulary import RESPONSE, count_of
 from synthstats_lightning.tasks.columns import Column, number
-from synthstats_lightning.tasks.facts import Facts
+from synthstats_lightning.tasks.facts import LIMIT_ROLES, Facts
 
-ROLES = ("exposure", "total", "standard error", "lower limit", "upper limit")
+ROLES = ("exposure", "total", "standard error")
 """Roles that are told as they are; all others say nothing."""
 
 
@@ -43,6 +43,8 @@ def column_text(column: Column, table: PointerTable, view: str = "") -> str:
     total = ""
     if column.total is not None:
         total = f", out of {table.names.get(str(column.total), str(column.total))}"
+    if column.role in LIMIT_ROLES.values():  # whose values are those of the response, or none
+        return f"{pointer}: {column.role}"
     role = f", {column.role}" if column.role in ROLES else ""
     ends = f"{number(column.low)} to {number(column.high)}"
     return f"{pointer}{size}{view}: {column.kind}, {ends}{total}{role}"

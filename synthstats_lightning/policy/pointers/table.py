@@ -9,7 +9,7 @@ from random import Random
 from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, GROUPS, RESPONSE, count_of, view_of
 from synthstats_lightning.policy.prompt_room import PromptError
 from synthstats_lightning.tasks.columns import Column
-from synthstats_lightning.tasks.facts import Facts
+from synthstats_lightning.tasks.facts import LIMIT_ROLES, Facts
 
 MOST_LEVELS = 60
 """Different values up to which a column of counts may be an index."""
@@ -81,5 +81,7 @@ def levels_of(column: Column) -> int:
     """
     if is_group(column):
         return max(len(column.levels), int(column.high) + 1)
+    if column.role in LIMIT_ROLES.values():
+        return 0
     few = column.kind == "count" and column.low == 0 and 2 <= column.high < MOST_LEVELS
     return int(column.high) + 1 if few else 0

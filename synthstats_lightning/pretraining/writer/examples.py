@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
+
+from synthstats_lightning.tasks.columns import Column
 from synthstats_lightning.tasks.digest import Digest
 from synthstats_lightning.tasks.facts import Facts
 
@@ -59,10 +62,30 @@ class Example(NamedTuple):
         return self.facts.response.kind
 
 
-Examples = Iterator[Example]
-"""Examples without end."""
-Shares = Mapping[int, float]
-"""Number of covariates to its weight."""
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+def enough(written: Sequence[Written], most_accepted: int) -> bool:
+    """Whether so many programs of a request were accepted; never where none is tried.
+
+    Which of them are stops at a number, not at a program: each accepted one is drawn as if it were the only.
+
+    Args:
+        written: Programs so far.
+        most_accepted: How many are wanted.
+    """
+    return 0 < most_accepted <= sum(program.digest is not None for program in written)
+
+
+def recorded(response: Floats, column: Column, digits: int) -> Floats:
+    """A response as it is recorded, to a power of ten.
+
+    Args:
+        response: What a program has made.
+        column: The response as the request describes it.
+        digits: Significant digits of the request's range.
+    """
+    return np.round(response, digits - 1 - int(np.floor(np.log10(column.high - column.low))))
 
 
 def section_drop(rng: Random, digest: Digest, share: float, sections: tuple[str, ...]) -> Digest:

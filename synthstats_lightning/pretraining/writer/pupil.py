@@ -66,7 +66,7 @@ def new_tokenizer(size: WriterSize, training: WriterTraining) -> tuple[PreTraine
     """
     rng = Random(f"tokenizer:{training.seed}")  # noqa: S311
     stage = training.stages[-1]
-    examples = [drawn_example(rng, stage, 2) for _ in range(training.tokenizer_examples)]
+    examples = [drawn_example(rng, stage, 2, most_accepted=0) for _ in range(training.tokenizer_examples)]
     classes = PlanClasses.of(program.plan for example in examples for program in example.programs)
     return writer_tokenizer(examples, size.vocabulary, training.seed), classes
 

@@ -33,7 +33,8 @@ class Stage:
 
     Attributes:
         share: Share of the steps, of the sum over all stages.
-        covariates: Weights of the numbers of covariates.
+        covariates: Weights of the numbers of covariates; of the wide grammar, which has weights of its own,
+            the largest number counts.
         blind: Share of rows that have a blind program besides the informed ones.
         grammar: `"narrow"`: the tiny policy's grammar; `"wide"`: all of the wide one.
     """

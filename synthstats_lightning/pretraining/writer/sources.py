@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from synthstats_lightning.policy.pointers.spelling import PointerSpelling
 from synthstats_lightning.pretraining.writer.examples import Example, Written
-from synthstats_lightning.pretraining.writer.narrow import SECTIONS, narrow_example
+from synthstats_lightning.pretraining.writer.narrow import SECTIONS as NARROW_SECTIONS
+from synthstats_lightning.pretraining.writer.narrow import narrow_example
 from synthstats_lightning.pretraining.writer.rows import WriterRow, writer_row
 from synthstats_lightning.pretraining.writer.settings import Stage, WriterTraining
+from synthstats_lightning.pretraining.writer.wide import wide_example
+from synthstats_lightning.tasks.digest import SECTIONS
 
 
 class Pair(NamedTuple):
@@ -25,15 +28,18 @@ class Pair(NamedTuple):
     program: Written
 
 
-def drawn_example(rng: Random, stage: Stage, programs: int) -> Example:
+def drawn_example(rng: Random, stage: Stage, programs: int, most_accepted: int) -> Example:
     """An example of a stage's grammar.
 
     Args:
         rng: Source of all randomness.
         stage: Which grammar, and how many covariates.
-        programs: Programs that are tried, once each.
+        programs: Programs that are tried at most, once each.
+        most_accepted: Accepted ones after which no more are; at 0 none is tried.
     """
-    return narrow_example(rng, programs, stage.covariates)
+    if stage.grammar == "wide":
+        return wide_example(rng, programs, most_accepted, max(stage.covariates))
+    return narrow_example(rng, programs, most_accepted, stage.covariates)
 
 
 def sections_of(stage: Stage) -> tuple[str, ...]:
@@ -42,7 +48,7 @@ def sections_of(stage: Stage) -> tuple[str, ...]:
     Args:
         stage: Which grammar it is.
     """
-    return SECTIONS
+    return SECTIONS if stage.grammar == "wide" else NARROW_SECTIONS
 
 
 def pool_rows(
@@ -61,7 +67,7 @@ def pool_rows(
     stage = training.stage_at(number * training.pool)
     rows: list[WriterRow] = []
     while len(rows) < training.pool * training.rows:
-        example = drawn_example(rng, stage, training.programs)
+        example = drawn_example(rng, stage, training.programs, training.most_accepted)
         row = writer_row(rng, spelling, example, training, stage, sections_of(stage), context)
         if row is not None:
             rows.append(row)
@@ -85,7 +91,7 @@ def _pairs(training: WriterTraining, number: int) -> Iterator[Pair]:
     rng = Random(f"pairs:{training.seed}")  # noqa: S311
     found = 0
     while found < number:
-        example = drawn_example(rng, training.stages[-1], training.programs)
+        example = drawn_example(rng, training.stages[-1], training.programs, 1)
         accepted = [program for program in example.programs if program.digest is not None]
         if accepted:
             found += 1

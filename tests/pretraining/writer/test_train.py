@@ -55,24 +55,25 @@ def test_blind_programs_are_unfiltered_and_pointers_are_dealt(made):
     rng, blind, pointers = Random(1), 0, set()
     stage = Stage(blind=1.0)
     for _ in range(15):
-        example = drawn_example(rng, stage, 5)
+        example = drawn_example(rng, stage, 5, 2)
         row = writer_row(rng, spelling, example, SHORT, stage, sections_of(stage), SMALL.context)
         assert row.plans[0] == example.programs[0].plan
         assert row.informed[0] is False
         blind += example.programs[0].digest is None
         accepted = [program for program in example.programs if program.digest is not None]
-        assert row.plans[1:] == [program.plan for program in accepted[: SHORT.most_accepted]]
+        assert row.plans[1:] == [program.plan for program in accepted]
+        assert len(accepted) <= 2
         pointers |= set(row.table.names.values())
     assert blind > 3  # a program whose data are not accepted is a blind one all the same
     assert len(pointers) > 8
 
 
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(tmp_path):
-    training = replace(SHORT, steps=7, evaluate_every=7)
+    training = replace(SHORT, steps=4, evaluate_every=4)
     lines = []
     whole = train_writer(tmp_path_of(tmp_path, "whole"), training, SMALL, 0, lines.append)
     folder = tmp_path_of(tmp_path, "pieces")
-    assert train_writer(folder, training, SMALL, 0, lines.append, stop=4) is None
+    assert train_writer(folder, training, SMALL, 0, lines.append, stop=3) is None
     pieces = train_writer(folder, training, SMALL, 0, lines.append)
     assert pieces == whole
     states = [torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("whole", "pieces")]
@@ -113,3 +114,18 @@ def test_processes_see_other_rows_and_a_pool_repeats(made):
     )
     assert first == again
     assert first != other
+
+
+def test_programs_of_the_wide_grammar_come_back_and_their_rows_fit(made):
+    spelling, stage, rng = made[2], Stage(grammar="wide", covariates={16: 1.0}, blind=1.0), Random(4)
+    training = replace(SHORT, stages=[stage])
+    for _ in range(6):
+        example = drawn_example(rng, stage, 4, 2)
+        for program in example.programs:
+            ids = spelling.program(program.source, example.facts)
+            assert spelling.read(ids, example.facts, ()).source == program.source
+        row = writer_row(rng, spelling, example, training, stage, sections_of(stage), 4000)
+        assert set(row.plans[0].columns) <= row.table.names.keys()
+        batch = writer_batch([row], spelling, made[0].classes)
+        counted = batch.packed.targets[batch.packed.counted]
+        assert batch.allowed[0, counted].all()  # nothing that is learned is masked
