@@ -1,4 +1,4 @@
-"""The LightningModule: a LoRA policy, a learned log Z per task, and a GFlowNet objective."""
+"""The LightningModule: a policy, a learned log Z per task, and a GFlowNet objective."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ from synthstats_lightning.policy import (
     Policy,
     Reference,
     SamplingSettings,
+    TrainerMode,
     check_adapter_folder,
-    check_reference,
+    check_four_bits,
+    check_trainer_mode,
     load_policy,
     resolve,
 )
@@ -65,8 +67,8 @@ class GFlowNetModule(SamplingModule):
     """Trains a policy to write programs in proportion to their reward.
 
     `training_step` recomputes the log-probabilities of replayed programs and applies the objective; it
-    depends on the batch alone, so that any source of `TrajectoryBatch` will do. Checkpoints hold the adapter
-    and log Z, not the base weights.
+    depends on the batch alone, so that any source of `TrajectoryBatch` will do. Checkpoints hold what is
+    trained and log Z, not frozen weights.
 
     Args:
         policy: A causal language model: `"tiny"` (bundled), a folder, or a name on the Hugging Face hub.
@@ -74,8 +76,8 @@ class GFlowNetModule(SamplingModule):
         lora: Rank, scale and target layers of the LoRA adapter, where none is given.
         model: How the base weights are loaded.
         objective: What is minimised; trajectory balance by default.
-        optimizer: Called with the parameter groups `adapter` and `log_z`, and `flow` where the objective
-            learns flows.
+        optimizer: Called with the parameter groups `adapter` (with `trainer_mode: full` `weights`) and
+            `log_z`, and `flow` where the objective learns flows.
         lr_scheduler: Called with the optimizer; stepped after every training step, one that waits for a
             plateau by its `monitor`, `train/loss` by default.
         log_z_lr: Learning rate of log Z, usually a hundred times the policy's or more.
@@ -93,6 +95,11 @@ class GFlowNetModule(SamplingModule):
             leaves in its run's folder; `None` starts a new one by `lora`.
         reference: Which policy the reference is, and so the prior: the `"base"` model, or the model with the
             `"adapter"` that was given, as it is in its folder.
+        trainer_mode: What is trained: an adapter (`"lora"`), one on a base in 4 bits (`"qlora"`), or all
+            weights of the language model in float32 (`"full"`), where `lora` has no part, and the reference
+            is a frozen copy of `policy` as it was loaded.
+        reference_device: Where that copy stays, such as `"cpu"` or `"cuda:1"`; by default where the policy
+            is.
         seed: Seeds the sampling streams, together with rank and step; by default that of `seed_everything`.
 
     Raises:
@@ -119,6 +126,8 @@ class GFlowNetModule(SamplingModule):
         max_skipped_steps: int = 20,
         adapter: str | None = None,
         reference: Reference = "base",
+        trainer_mode: TrainerMode = "lora",
+        reference_device: str | None = None,
     ) -> None:
         super().__init__()
         for name, value in {"log_z_lr": log_z_lr, "flow_lr": flow_lr}.items():
@@ -129,9 +138,13 @@ class GFlowNetModule(SamplingModule):
         if log_z_form not in ("task", "scalar", "prompt"):
             raise ValueError(f"log_z_form must be 'task', 'scalar' or 'prompt', got {log_z_form!r}")
         resolve(policy)  # a missing folder is an error here rather than minutes later
-        check_reference(reference, adapter)
+        quantised = model is not None and model.load_in_4bit
+        check_trainer_mode(trainer_mode, adapter, reference, reference_device, quantised)
+        if trainer_mode == "qlora" or quantised:
+            check_four_bits("trainer_mode: qlora" if trainer_mode == "qlora" else "load_in_4bit: true")
         if adapter is not None:
             check_adapter_folder(adapter)
+        self.trainer_mode, self.reference_device = trainer_mode, reference_device
         self.policy_name = policy
         self.adapter, self.reference_policy = adapter, reference
         self.tasks = list(tasks)
@@ -178,7 +191,8 @@ class GFlowNetModule(SamplingModule):
         """Loads the policy; called by Lightning once the trainer is known, and by `load_from_checkpoint`."""
         if self.policy is None:
             given = self.policy_name, self.lora, self.model_settings, self.adapter, self.seed
-            self.policy = load_policy(*given, self.reference_policy)
+            mode = self.trainer_mode, self.reference_device
+            self.policy = load_policy(*given, self.reference_policy, *mode)
             hidden_size = int(self.policy.language_model.get_input_embeddings().weight.shape[1])
             self.configure_log_z(hidden_size)
             self.configure_flow(hidden_size)
@@ -197,7 +211,7 @@ class GFlowNetModule(SamplingModule):
             self.flow_head = FlowHead(hidden_size, self.flow_width, self.seed)
 
     def configure_optimizers(self) -> Any:
-        """One optimizer with named groups: the adapter, and log Z with its own rate and no weight decay.
+        """One optimizer with named groups: the policy, and log Z with its own rate and no weight decay.
 
         Raises:
             ValueError: If `optimizer` or `lr_scheduler` is an anonymous function: checkpoints need a name.
@@ -361,5 +375,5 @@ class GFlowNetModule(SamplingModule):
         self.skipped_steps.count = checkpoint.get("skipped_steps", 0)
 
     def save_pretrained(self, folder: str) -> None:
-        """Writes the adapter in PEFT form and the tokenizer to a folder."""
+        """Writes the adapter in PEFT form, or a model trained whole, and the tokenizer to a folder."""
         self.loaded_policy.save_pretrained(folder)

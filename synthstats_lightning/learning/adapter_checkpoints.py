@@ -1,4 +1,4 @@
-"""Checkpoints that hold an adapter and not the base weights under it."""
+"""Checkpoints that hold what is trained, and no weights that never change."""
 
 from __future__ import annotations
 
@@ -43,14 +43,19 @@ def check_checkpoint(checkpoint: dict[str, Any], policy: Policy) -> None:
         policy: The policy that takes the adapter.
 
     Raises:
-        ValueError: If the format, the base model or its tokenizer differ; with `check_base: false` of the
-            policy's settings only the format counts, and the rest is warned of.
+        ValueError: If the format, what is trained, the base model or its tokenizer differ; with
+            `check_base: false` of the policy's settings the last two are only warned of.
     """
     if checkpoint.get("synthstats_format") != FORMAT:
         raise ValueError(
             f"checkpoint of format {checkpoint.get('synthstats_format')!r}; this version reads {FORMAT}"
         )
     saved, present = checkpoint["policy_identity"], policy.identity()
+    if (was := saved.get("trained", "adapter")) != (now := present["trained"]):
+        raise ValueError(
+            f"the checkpoint holds a policy whose trained part is {was}, this run's is {now}: give the"
+            " `trainer_mode` of its run"
+        )
     if keys := differences(saved, present):
         what = "; ".join(f"{key} was {saved[key]!r}, now {present[key]!r}" for key in keys)
         message = (

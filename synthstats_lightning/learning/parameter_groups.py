@@ -20,15 +20,18 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Groups `adapter`, `objective` and `flow` where there is something to learn, and `log_z`.
 
+    The first is `weights` where all weights of the policy are trained.
+
     Args:
-        policy: The policy, of which the adapter is trained.
+        policy: The policy, of which the adapter is trained, or everything.
         objective: The objective, which may have parameters of its own.
         flow_head: The flows, where the objective learns them.
         log_z: The learned log Z.
         flow_lr: Learning rate of the flows; no weight decay.
         log_z_lr: Learning rate of log Z; no weight decay.
     """
-    groups: list[dict[str, Any]] = [{"params": _trained(policy), "name": "adapter"}]
+    name = "adapter" if getattr(policy, "frozen", None) is None else "weights"
+    groups: list[dict[str, Any]] = [{"params": _trained(policy), "name": name}]
     if extra := _trained(objective):
         groups.append({"params": extra, "name": "objective"})
     if flow_head is not None:

@@ -1,6 +1,12 @@
 """The policy: loading, adapters, sampling, log-probabilities. Imports transformers on first use only."""
 
-from synthstats_lightning.policy.loading import Reference, check_reference, load_policy, resolve
+from synthstats_lightning.policy.full.trainer_mode import (
+    Reference,
+    TrainerMode,
+    check_four_bits,
+    check_trainer_mode,
+)
+from synthstats_lightning.policy.loading import load_policy, resolve
 from synthstats_lightning.policy.lora import LoraSettings, check_adapter_folder
 from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.multi_turn import Environment, Episode, sample_episodes
@@ -23,10 +29,12 @@ __all__ = [
     "SamplingBackend",
     "SamplingSettings",
     "Thoughts",
+    "TrainerMode",
     "adapter_as",
     "annealed",
     "check_adapter_folder",
-    "check_reference",
+    "check_four_bits",
+    "check_trainer_mode",
     "copy_adapter",
     "load_policy",
     "on_policy",

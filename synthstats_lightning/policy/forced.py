@@ -68,7 +68,7 @@ def _by_passes(
     min_new_tokens: int,
 ) -> Tensor:
     prompt_ids, prompt_mask = pad_left(
-        [list(prompt) for prompt in prompts], policy.pad_token_id, policy.device
+        [list(prompt) for prompt in prompts], policy.pad_token_id, program_ids.device
     )
     rows = max(1, policy.tokens_per_pass() // (prompt_ids.shape[1] + program_ids.shape[1]))
     pieces = [

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 
 from synthstats_lightning.policy.base_identity import base_identity, check_adapter
+from synthstats_lightning.policy.full.frozen_copy import FrozenCopy, train_all_weights
+from synthstats_lightning.policy.full.trainer_mode import (
+    Reference,
+    TrainerMode,
+    check_four_bits,
+    check_trainer_mode,
+)
 from synthstats_lightning.policy.language_part import (
     PolicyError,
     check_supported,
@@ -35,8 +41,6 @@ TINY_EPISODES = "tiny-episodes"
 """Name of the bundled policy that experiments before it writes a program."""
 BUNDLED = {TINY: "tiny", TINY_EPISODES: "tiny_episodes"}
 """Names of the bundled policies and their folders."""
-Reference = Literal["base", "adapter"]
-"""Which policy the reference is: the base model, or that with the adapter that training starts from."""
 
 
 def load_policy(
@@ -46,8 +50,10 @@ def load_policy(
     adapter: str | Path | None = None,
     seed: int | None = None,
     reference: Reference = "base",
+    mode: TrainerMode = "lora",
+    reference_device: str | None = None,
 ) -> Policy:
-    """Load a causal language model and put an adapter on it.
+    """Load a causal language model and put an adapter on it, or have all of it learn.
 
     Args:
         name_or_folder: `"tiny"` or `"tiny-episodes"` for a bundled policy, a folder with a transformers
@@ -58,19 +64,25 @@ def load_policy(
         seed: Seed of the new adapter's random half; `None` takes PyTorch's global generator.
         reference: Which policy the reference is: the `"base"` model alone, or the model with the `"adapter"`
             that was given, as it is in its folder.
+        mode: What is trained: an adapter (`"lora"`), one on a base in 4 bits (`"qlora"`), or all weights
+            (`"full"`), where `lora` has no part and the reference is a frozen copy of the model.
+        reference_device: Where that copy stays; `None` has it go where the policy goes.
 
     Returns:
-        The policy, in training mode if it has an adapter, on the CPU (4-bit: on the current CUDA device).
+        The policy, in training mode if it learns, on the CPU (4-bit: on the current CUDA device).
 
     Raises:
         FileNotFoundError: If a folder, or the adapter in it, does not exist.
         OSError: If the hub has no such model, or cannot be reached.
-        ValueError: If 4-bit loading or compiling is asked for and impossible, the model's head is one that
-            log-probabilities cannot be computed from, or an adapter is to be the reference and none is given.
-        PolicyError: If the architecture is one that cannot be trained here, or the adapter that of another
-            base model.
+        ValueError: If compiling is asked for and impossible, the model's head is one that log-probabilities
+            cannot be computed from, or arguments make no sense together; see `check_trainer_mode`.
+        PolicyError: If the architecture is one that cannot be trained here, 4 bits are asked for and
+            impossible, or the adapter is that of another base model.
     """
-    check_reference(reference, adapter)
+    check_trainer_mode(mode, adapter, reference, reference_device, model.load_in_4bit)
+    if mode == "qlora":
+        check_four_bits("trainer_mode: qlora")
+        model = replace(model, load_in_4bit=True)
     if name_or_folder in BUNDLED and model.dtype == "auto":
         model = replace(model, dtype="float32")  # saved in half of that, to keep the package small
     with _quiet(name_or_folder in BUNDLED):
@@ -79,12 +91,16 @@ def load_policy(
     head = output_head(language_model)
     check_head(language_model, head)
     base = base_identity(language_model)
+    frozen = None
+    if mode == "full":
+        frozen = FrozenCopy(language_model, head, reference_device)
+        train_all_weights(language_model)
     if model.gradient_checkpointing:
         _checkpoint_gradients(language_model)
     adapted = language_model
     if adapter is not None:
         adapted = load_adapter(language_model, adapter)
-    elif lora is not None:
+    elif lora is not None and frozen is None:
         with torch.random.fork_rng(enabled=seed is not None):
             if seed is not None:
                 torch.manual_seed(seed)
@@ -97,7 +113,10 @@ def load_policy(
         check_adapter(adapter, policy.identity(), strict=model.check_base)
     if reference == "adapter":
         policy.refer_to_present()
-    return policy.train(policy.has_adapter)
+    if frozen is not None:
+        policy.frozen = frozen
+        policy.memory.frozen = frozen.num_bytes if reference_device is None else 0
+    return policy.train(policy.learns)
 
 
 def spelling_of(tokenizer: Any, config: Any, name: str) -> Spelling:
@@ -120,22 +139,6 @@ def spelling_of(tokenizer: Any, config: Any, name: str) -> Spelling:
             f"{SPELLING_KEY} of policy {name!r} must be {POINTING!r} or absent, got {declared!r}"
         )
     return PointerSpelling(tokenizer, int(config.vocab_size), name, hasattr(config, "slot_rows"))
-
-
-def check_reference(reference: Reference, adapter: str | Path | None) -> None:
-    """Refuses a reference that there is not.
-
-    Args:
-        reference: Which policy it is.
-        adapter: Folder of the adapter that training starts from, if there is one.
-
-    Raises:
-        ValueError: If it is an adapter and none is given, or is unknown.
-    """
-    if reference not in get_args(Reference):
-        raise ValueError(f"reference must be 'base' or 'adapter', got {reference!r}")
-    if reference == "adapter" and adapter is None:
-        raise ValueError("reference must be 'base' where no `adapter` is given, got 'adapter'")
 
 
 def resolve(name_or_folder: str) -> str:
@@ -228,13 +231,7 @@ def _quiet(quiet: bool) -> Iterator[None]:
 
 
 def _four_bit_arguments() -> dict[str, Any]:
-    if not torch.cuda.is_available():
-        raise ValueError("load_in_4bit: true needs a CUDA device, and there is none")
-    if importlib.util.find_spec("bitsandbytes") is None:
-        raise ValueError(
-            "load_in_4bit: true needs bitsandbytes; "
-            "install it with pip install 'synthstats-lightning[quantization]'"
-        )
+    check_four_bits("load_in_4bit: true")
     from transformers import BitsAndBytesConfig
 
     config = BitsAndBytesConfig(

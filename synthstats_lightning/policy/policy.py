@@ -1,4 +1,4 @@
-"""The policy: a causal language model with an adapter that learns and a base that never changes."""
+"""The policy: a causal language model that learns, and its reference, which never changes."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ class Policy(WideAdapter):
         settings: How the model was loaded, is asked and is read.
         memory: Plans how many programs are decoded at once.
         reference_adapter: The reference's own adapter; `None` where the reference is the base alone.
+        frozen: The reference's own weights, where all weights of the policy are trained; else `None`.
         pad_token_id: What padding is filled with.
     """
 
@@ -113,6 +114,11 @@ class Policy(WideAdapter):
     def has_adapter(self) -> bool:
         """Whether there is an adapter to train."""
         return hasattr(self.model, "peft_config")
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is anything to train."""
+        return self.has_adapter or self.frozen is not None
 
     @property
     def head(self) -> OutputHead:
@@ -256,6 +262,11 @@ class Policy(WideAdapter):
         stop: bool,
     ) -> list[Tensor]:
         """Token log-probs and, with `stop`, those of stopping and hidden states; by groups of rows."""
+        if (here := program_ids.device) != (there := self.device):  # a reference that is elsewhere
+            first, ids, mask, own = (t.to(there) for t in (prompt_ids, program_ids, program_mask, counted))
+            masked = None if prompt_mask is None else prompt_mask.to(there)
+            values = self._passes(first, ids, mask, own, masked, share_prompts, stop)
+            return [value.to(here) for value in values]
         if prompt_mask is None:
             prompt_mask = (prompt_ids != self.pad_token_id).cumsum(1) > 0
             prompt_mask = prompt_mask | ~prompt_mask.any(1, keepdim=True)
@@ -333,9 +344,10 @@ class Policy(WideAdapter):
     def prompt_features(
         self, prompt_ids: Int[Tensor, "batch prompt"], prompt_mask: Bool[Tensor, "batch prompt"]
     ) -> Float[Tensor, "batch hidden"]:
-        """Mean last hidden state of each prompt, the adapter off: what a prompt is, whatever is learned."""
+        """Mean last hidden state of each prompt by the reference: what a prompt is, whatever is learned."""
         with self.evaluating(), self.reference():
-            hidden = run_backbone(self.backbone, prompt_ids, prompt_mask, None).float()
+            given = prompt_ids.to(self.device), prompt_mask.to(self.device)
+            hidden = run_backbone(self.backbone, *given, None).float().to(prompt_ids.device)
         weight = prompt_mask[..., None].float()
         return (hidden * weight).sum(1) / weight.sum(1)
 
@@ -353,7 +365,11 @@ class Policy(WideAdapter):
 
     @contextmanager
     def reference(self) -> Iterator[None]:
-        """Within this context the adapter is off, or what it was at `refer_to_present`: the reference."""
+        """Within this context: the adapter off, or as at `refer_to_present`, or the frozen copy."""
+        if self.frozen is not None:
+            with self.frozen.in_place_of(self):
+                yield
+            return
         if not self.has_adapter:
             yield
             return
@@ -497,4 +513,5 @@ class Policy(WideAdapter):
             "tokenizer": encoding.tokenizer_hash(self.tokenizer),
             "chat_template": encoding.chat_template_hash(self.tokenizer),
             "reference": "base" if reference is None else weights_hash(reference),
+            "trained": "adapter" if self.frozen is None else "all weights",
         }

@@ -8,17 +8,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from synthstats_lightning.policy.full.frozen_copy import FrozenCopy
+
 
 class WideAdapter(nn.Module):
     """Follows moves between devices and changes of dtype, but for trained parameters that would lose bits.
 
     A precision plugin such as `bf16-true` rounds the base weights, which are not trained. An adapter in
     bfloat16 stands still as soon as its steps are smaller than a 512th of its weights.
+
+    Attributes:
+        frozen: The reference's own weights, where all weights of the policy are trained; else `None`.
     """
+
+    frozen: FrozenCopy | None = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
         kept = {id(parameter) for parameter in trained} | {id(parameter.grad) for parameter in trained}
+        if self.frozen is not None:
+            self.frozen.follow(fn)
+            kept |= {id(buffer) for buffer in self.buffers()}  # what belongs to trained weights
 
         def keep_trained(tensor: Tensor) -> Tensor:
             moved = fn(tensor)

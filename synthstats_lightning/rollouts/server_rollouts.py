@@ -125,11 +125,15 @@ class ServerRollouts(Callback):
 
         Raises:
             TypeError: If the module does not sample.
-            ValueError: If the settings mix uniform tokens in, or the objective needs programs of the present
-                policy and gets others.
+            ValueError: If all weights are trained, the settings mix uniform tokens in, or the objective needs
+                programs of the present policy and gets others.
         """
         if not isinstance(module, SamplingModule):
             raise TypeError(f"rollouts need a module that samples, got {type(module).__name__}")
+        if getattr(module, "trainer_mode", "lora") == "full":
+            raise ValueError(
+                "trainer_mode must be lora or qlora with rollouts.url: servers take adapters only"
+            )
         if getattr(getattr(module, "objective", None), "on_policy", False) and self.publish_every != 1:
             raise ValueError(
                 f"publish_every must be 1 for an objective on policy, got {self.publish_every}: it learns"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.objectives import RelativeTrajectoryBalance
-from synthstats_lightning.policy import LoraSettings, Policy, Reference, SamplingSettings
+from synthstats_lightning.policy import LoraSettings, Policy, Reference, SamplingSettings, TrainerMode
 from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate
 
 STOP = 0
@@ -127,27 +127,35 @@ class Reached(NamedTuple):
 
 
 def train_from(
-    model: Path, adapter: Path, reference: Reference, steps: int = 400, rate: float = 0.02
+    model: Path,
+    adapter: Path | None,
+    reference: Reference,
+    steps: int = 400,
+    rate: float = 0.02,
+    trainer_mode: TrainerMode = "lora",
 ) -> Reached:
-    """Trains a policy from an adapter to the posterior under its reference, on all answers at once.
+    """Trains a policy to the posterior under its reference, on all answers at once.
 
     Args:
         model: What `save_listed_model` wrote.
-        adapter: Folder of the adapter that training starts from.
+        adapter: Folder of the adapter that training starts from; `None` starts a new one, if any.
         reference: Which policy the prior is.
         steps: How many training steps are taken.
         rate: Learning rate at the start; falls to nothing.
+        trainer_mode: What is trained.
     """
     module = GFlowNetModule(
         str(model),
         ["listed"],
+        LORA,
         objective=RelativeTrajectoryBalance(),
         optimizer=functools.partial(torch.optim.Adam, lr=rate, betas=(0.9, 0.95)),
         log_z_lr=0.1,
         sampling=SamplingSettings(max_new_tokens=LIMIT),
         seed=1,
-        adapter=str(adapter),
+        adapter=None if adapter is None else str(adapter),
         reference=reference,
+        trainer_mode=trainer_mode,
     )
     module.configure_model()
     batch = _every_answer(module)

@@ -29,11 +29,10 @@ def folder(tmp_path_factory):
     return path
 
 
-def made(folder, awake=True):
-    optimizer = functools.partial(torch.optim.Adam, lr=0.03, betas=(0.9, 0.95))
-    module = GFlowNetModule(
-        str(folder), ["toy"], LoraSettings(rank=8, alpha=16.0), optimizer=optimizer, sampling=SETTINGS, seed=1
-    )
+def made(folder, awake=True, rate=0.03, **more):
+    optimizer = functools.partial(torch.optim.Adam, lr=rate, betas=(0.9, 0.95))
+    given = {"optimizer": optimizer, "sampling": SETTINGS, "seed": 1, **more}
+    module = GFlowNetModule(str(folder), ["toy"], LoraSettings(rank=8, alpha=16.0), **given)
     module.configure_model()
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ADAPTER_COPIES = 4
+TRAINED_COPIES = 4
 """Of each trained number: itself, its gradient and two moments of the optimiser."""
 WRITTEN_COPIES = 3
 """Of each trained number in a checkpoint: itself and two moments."""
@@ -108,7 +108,7 @@ def disk_bytes(length: RunLength, measured: Measured, trained_parameters: int) -
     Args:
         length: What the run does.
         measured: What parts of it took.
-        trained_parameters: Numbers of the adapter that are trained.
+        trained_parameters: Numbers that are trained.
     """
     if length.programs is None:
         return None
@@ -117,10 +117,11 @@ def disk_bytes(length: RunLength, measured: Measured, trained_parameters: int) -
     return lines + length.checkpoints * (lines + WRITTEN_COPIES * 4 * trained_parameters)
 
 
-def adapter_bytes(trained_parameters: int) -> int:
-    """What a trained adapter takes in memory, in bytes, with its gradient and the optimiser's moments.
+def trained_bytes(trained_parameters: int, snapshots: int = 0) -> int:
+    """What is trained takes in memory, in bytes, with its gradient and the optimiser's moments.
 
     Args:
         trained_parameters: Numbers that are trained, all in float32.
+        snapshots: Copies of them besides, as of an objective that resets its reference to the policy.
     """
-    return ADAPTER_COPIES * 4 * trained_parameters
+    return (TRAINED_COPIES + snapshots) * 4 * trained_parameters

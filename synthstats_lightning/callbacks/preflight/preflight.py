@@ -16,9 +16,9 @@ from synthstats_lightning.callbacks.findings.unscored import add_programs, shown
 from synthstats_lightning.callbacks.preflight.estimate import (
     Measured,
     RunLength,
-    adapter_bytes,
     disk_bytes,
     estimated_seconds,
+    trained_bytes,
 )
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.replay_ratio import ReplayRatio
@@ -100,10 +100,12 @@ class Preflight(Callback):
                 self.table.add("data", f"{task.name}: {warning}", "warning")
         policy = module.loaded_policy
         total = sum(parameter.numel() for parameter in policy.parameters())
+        copied = policy.frozen
         self.table.add(
             "policy",
             f"{policy.name}: {total / 1e6:.4g} million parameters, {trained(module) / 1e6:.3g} million of"
-            f" them trained, on {policy.device}, {type(module.objective).__name__}",
+            f" them trained, on {policy.device}, {type(module.objective).__name__}"
+            + ("" if copied is None else f"; the reference is a frozen copy on {copied.place}"),
         )
 
         for term in self.scoring.reward.judged:
@@ -142,7 +144,8 @@ class Preflight(Callback):
             written = ((item.program_ids, prompts[item.task_index].facts) for item in buffer.trajectories)
             found = (each for each in written if read(list(each[0]), each[1]).source == first.source)
             ids, facts = next(found, ((), None))
-            self._show("adapter", module, ids, first, facts)
+            trained_part = "adapter" if module.loaded_policy.has_adapter else "trained"
+            self._show(trained_part, module, ids, first, facts)
         add_programs(self.table, window.records)
         self._stage = "training step"
         self._began = time.perf_counter()
@@ -231,10 +234,15 @@ class Preflight(Callback):
                 module.sampling.max_new_tokens,
             )
         peak = peak_memory(policy.device)
+        snapshots = int(module.objective.reset_reference_every > 0)
+        part, copied = "the adapter's", ""
+        if policy.frozen is not None:
+            part = "of trained weights, gradients and moments"
+            copied = f", {policy.frozen.num_bytes / GB:.2g} of a frozen copy on {policy.frozen.place}"
         self.table.add(
             "memory",
-            f"{peak / GB:.2g} GB at most so far, {adapter_bytes(trained(module)) / GB:.2g} of them the"
-            f" adapter's; sampling: {str(plan).removeprefix('memory: ')}",
+            f"{peak / GB:.2g} GB at most so far, {trained_bytes(trained(module), snapshots) / GB:.2g} of them"
+            f" {part}{copied}; sampling: {str(plan).removeprefix('memory: ')}",
             "ok" if plan.row <= plan.budget else "warning",
         )
 

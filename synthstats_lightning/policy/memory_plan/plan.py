@@ -54,6 +54,7 @@ class MemoryPlan:
         new_tokens: How many the longest program may have.
         num_rows: Programs in all.
         rows: Programs that are decoded at once.
+        frozen: Bytes that the reference's own weights take beside, none of them free; 0 if it has none.
     """
 
     free: int
@@ -64,6 +65,7 @@ class MemoryPlan:
     new_tokens: int
     num_rows: int
     rows: int
+    frozen: int = 0
 
     @property
     def num_blocks(self) -> int:
@@ -72,8 +74,9 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         blocks = "all at once" if self.num_blocks == 1 else f"in {self.num_blocks} blocks of {self.rows}"
+        beside = f" beside {self.frozen / GIB:.2f} GiB of the reference's weights" if self.frozen else ""
         return (
-            f"memory: {self.free / GIB:.2f} GiB free, {self.budget / GIB:.2f} GiB for decoding;"
+            f"memory: {self.free / GIB:.2f} GiB free{beside}, {self.budget / GIB:.2f} GiB for decoding;"
             f" {self.cache.per_token / 1024:.1f} KiB a token of cache, {self.row / 2**20:.1f} MiB a program"
             f" of {self.prompt_tokens} + {self.new_tokens} tokens: {self.num_rows} programs {blocks}"
         )
@@ -89,12 +92,15 @@ class DecodingMemory:
         budget: Bytes that decoding may take, as given.
         share: Of the budget that is planned with; halved when it was too much.
         plan: The last plan; `None` before the first.
+        frozen: Bytes that the reference's own weights take on the policy's device, for the plan to say so:
+            what is free is measured when they are there.
     """
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = budget
         self.share = 1.0
         self.plan: MemoryPlan | None = None
+        self.frozen = 0
         self._cache: CacheSize | None = None
 
     def halve(self) -> None:
@@ -161,7 +167,8 @@ class DecodingMemory:
             rows = (left - num_prompts * prompt) // row
         rows = min(num_rows, max(1, rows))
         rows = math.ceil(num_rows / math.ceil(num_rows / rows))
-        self.plan = MemoryPlan(free, budget, cache, row, prompt_tokens, new_tokens, num_rows, rows)
+        given = prompt_tokens, new_tokens, num_rows, rows
+        self.plan = MemoryPlan(free, budget, cache, row, *given, self.frozen)
         return self.plan
 
     def tokens_per_pass(self, backbone: nn.Module, config: Any, head: nn.Module) -> int:
