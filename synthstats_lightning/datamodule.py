@@ -10,13 +10,14 @@ from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 
-from synthstats_lightning.learning.prompts import PromptBatch, prompt_batches
+from synthstats_lightning.learning.prompts import PromptBatch, PromptRequests
 from synthstats_lightning.policy import Environment
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, load_shard, read_demonstrations
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.runtime.seeds import default_seed
 from synthstats_lightning.tasks import Task, TaskCollection, expand_tasks
-from synthstats_lightning.tasks.proposal import Prior, Proposal, looking, rows_that_count
+from synthstats_lightning.tasks.instructions import Instructions
+from synthstats_lightning.tasks.proposal import Example, Prior, Proposal, looking, rows_that_count
 
 
 class ReplayDataModule(LightningDataModule):
@@ -43,12 +44,16 @@ class ReplayDataModule(LightningDataModule):
             evidence of all these rows.
         prior: What the prompt of the reference policy, the prior, shows: the `"request"`, that is names,
             kinds, ranges and number of rows, and none of the values that count.
+        instructions: What both prompts say of programs: their shape (`"short"`), or also what counts, which
+            distributions exist and what fails (`"full"`), for models that follow instructions.
+        proposal_examples: How many of a task's best programs so far, of different structures, the prompt that
+            the policy writes from shows, from 0 to 4; they change before a sampling round.
         **buffer: The arguments of `ReplayBuffer`.
 
     Raises:
         ValueError: If no task is given, two have the same name, a name is unknown or a number is out of
-            range, a line of the demonstrations is no program of these tasks, or a proposal is to look at
-            a task of which no row counts.
+            range, a line of the demonstrations is no program of these tasks, a proposal is to look at a task
+            of which no row counts, or tasks of several turns are to show examples.
         FileNotFoundError: If there is no file of demonstrations.
     """
 
@@ -64,6 +69,8 @@ class ReplayDataModule(LightningDataModule):
         seed: int | None = None,
         proposal: Proposal = "nothing",
         prior: Prior = "request",
+        instructions: Instructions = "short",
+        proposal_examples: int = 0,
         **buffer: Any,
     ) -> None:
         super().__init__()
@@ -80,7 +87,9 @@ class ReplayDataModule(LightningDataModule):
                 f"prior must be 'request', got {prior!r}: a prior that has seen the response is none"
             )
         self.proposal: Proposal = proposal
-        self.tasks = [looking(task, proposal) for task in expand_tasks(tasks)]
+        self.instructions: Instructions = instructions
+        words = proposal, instructions, proposal_examples
+        self.tasks = [looking(task, *words) for task in expand_tasks(tasks)]
         unseen = [task.name for task in self.tasks if not rows_that_count(task)]
         if proposal != "nothing" and unseen:
             raise ValueError(
@@ -94,6 +103,11 @@ class ReplayDataModule(LightningDataModule):
         if 0 < len(multi_turn) < len(names):
             raise ValueError(
                 f"tasks must all be of several turns, or none; of several turns are {', '.join(multi_turn)}"
+            )
+        if multi_turn and proposal_examples:
+            raise ValueError(
+                f"proposal_examples must be 0 for tasks of several turns, got {proposal_examples}:"
+                f" {', '.join(multi_turn)}"
             )
         if len(set(names)) != len(names):
             raise ValueError(f"tasks must have different names, got {', '.join(names)}")
@@ -162,6 +176,8 @@ class ReplayDataModule(LightningDataModule):
         return {
             "tasks": self.task_names,
             "proposal": self.proposal,
+            "instructions": self.instructions,
+            "examples": self._gather([[tuple(each) for each in task.examples] for task in self.tasks]),
             "buffer": buffer,
             "buffers_of_other_ranks": others,
         }
@@ -176,8 +192,9 @@ class ReplayDataModule(LightningDataModule):
             raise ValueError(
                 f"the checkpoint's buffer is of tasks {state_dict['tasks']}, this run's are {self.task_names}"
             )
-        if (written := state_dict.get("proposal", "nothing")) != self.proposal:
-            raise ValueError(f"proposal must be {written!r} as in the checkpoint, got {self.proposal!r}")
+        for name, first in {"proposal": "nothing", "instructions": "short"}.items():
+            if (written := state_dict.get(name, first)) != (given := getattr(self, name)):
+                raise ValueError(f"{name} must be {written!r} as in the checkpoint, got {given!r}")
         buffers = [state_dict["buffer"], *state_dict.get("buffers_of_other_ranks", ())]
         rank, size = rank_and_size()
         trainer = self.trainer
@@ -189,6 +206,9 @@ class ReplayDataModule(LightningDataModule):
                 " their programs are dealt anew"
             )
         load_shard(self.buffer, buffers, rank, size)
+        shown = state_dict.get("examples") or [[[] for _ in self.tasks]]
+        for task, examples in zip(self.tasks, shown[rank if len(shown) == size else 0], strict=True):
+            task.examples = tuple(Example(*each) for each in examples)[: task.most_examples]
 
     def _gather(self, value: Any) -> list[Any]:
         """Of all ranks; after an exception, when the others may not come to meet this one, of this rank."""
@@ -196,5 +216,5 @@ class ReplayDataModule(LightningDataModule):
         return [value] if interrupted else gather_objects(value)
 
     def _prompt_loader(self) -> DataLoader[PromptBatch]:
-        requests = prompt_batches(self.tasks, self.eval_programs, self.eval_batch_size)
+        requests = PromptRequests(self.tasks, self.eval_programs, self.eval_batch_size)
         return DataLoader(requests, batch_size=None, shuffle=False)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from synthstats_lightning.learning.warm_start.examples import KeptThoughts, read
 from synthstats_lightning.learning.warm_start.packing import ExampleLoader
 from synthstats_lightning.runtime.distributed import rank_and_size
 from synthstats_lightning.tasks import Task, TaskCollection, task_prompt
+from synthstats_lightning.tasks.instructions import Instructions
 from synthstats_lightning.tasks.proposal import Prior, Proposal
 
 
@@ -43,6 +44,7 @@ class DemonstrationDataModule(ReplayDataModule):
             `seed_everything`.
         proposal: What prompts of lines with `task` and `source` show of the rows that count.
         prior: What the prompt of the reference policy shows.
+        instructions: What prompts of such lines say of programs; give what the run after it is given.
 
     Raises:
         ValueError: If a number is out of range, or a line of the file has none of these shapes.
@@ -65,6 +67,7 @@ class DemonstrationDataModule(ReplayDataModule):
         proposal: Proposal = "nothing",
         prior: Prior = "request",
         validation_examples: str | None = None,
+        instructions: Instructions = "short",
     ) -> None:
         super().__init__(
             tasks,
@@ -74,6 +77,7 @@ class DemonstrationDataModule(ReplayDataModule):
             seed=seed,
             proposal=proposal,
             prior=prior,
+            instructions=instructions,
         )
         limits = {"batch_tokens": batch_tokens, "max_tokens": max_tokens, "max_examples": max_examples}
         for name, value in limits.items():

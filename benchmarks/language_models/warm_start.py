@@ -29,7 +29,7 @@ from rich.table import Table
 from synthstats_lightning import DemonstrationDataModule, GFlowNetModule
 from synthstats_lightning.cli.main import main as command
 from synthstats_lightning.pretraining.grammar import draw_example
-from synthstats_lightning.tasks.prompt import RULES
+from synthstats_lightning.tasks.instructions import RULES
 from synthstats_lightning.testing.listed_language import LIMIT, LORA, REQUEST, save_listed_model, train_from
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

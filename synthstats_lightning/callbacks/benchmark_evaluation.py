@@ -78,11 +78,12 @@ class BenchmarkEvaluation(Callback):
         if not isinstance(pl_module, GFlowNetModule | ChatModule):
             raise TypeError(f"BenchmarkEvaluation needs a GFlowNetModule, got {type(pl_module).__name__}")
         if trainer.is_global_zero:
-            proposal = getattr(getattr(trainer, "datamodule", None), "proposal", "nothing")
+            data = getattr(trainer, "datamodule", None)
+            words = getattr(data, "proposal", "nothing"), getattr(data, "instructions", "short")
             writer: Writer = (
-                ChatEntrant(pl_module.writer, self.num_programs, proposal)
+                ChatEntrant(pl_module.writer, self.num_programs, words[0])
                 if isinstance(pl_module, ChatModule)
-                else PolicyWriter(pl_module, self.num_programs, proposal=proposal)
+                else PolicyWriter(pl_module, self.num_programs, None, *words)
             )
             measurements = self._measure(trainer, writer)
             self.table = summarise(measurements)

@@ -15,6 +15,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.allocation import allocated
+from synthstats_lightning.callbacks.course.prompt_examples import show_examples
 from synthstats_lightning.callbacks.course.reward_tempering import RewardTempering
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
@@ -283,9 +284,8 @@ class ProgramScoring(ProgramEvaluation):
         self.tempering.start(self.scorer.tasks, module, resumed=trainer.global_step > 0)
         self.tempering.follow_schedule(trainer.global_step, buffer)
         given: list[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
-        for record in add_demonstrations(
-            given, self.scorer, module, buffer, self.tempering.present, trainer.global_step
-        ):
+        more = module, buffer, self.tempering.present, trainer.global_step
+        for record in add_demonstrations(given, self.scorer, *more):
             self.journal.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
         if missing > 0 and not (trainer.global_step > 0 and len(buffer) > 0):
@@ -373,6 +373,7 @@ class ProgramScoring(ProgramEvaluation):
     def _sample_round(self, trainer: Trainer, module: GFlowNetModule, number: int, blind: float = 1) -> None:
         started = time.perf_counter()
         step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
+        show_examples(self.scorer, self.records, buffer, module)
         settings = round_settings(module, self.sampling, self.anneal_steps, step)
         programs: list[PendingProgram] = []
         on_policy = module.objective.on_policy

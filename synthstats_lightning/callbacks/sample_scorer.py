@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from synthstats_lightning.callbacks.screening import screened
+from synthstats_lightning.learning.prompts import present_prompts
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.policy.sampling import stream_seed
@@ -25,7 +26,7 @@ from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.runtime.single_precision import is_finite
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.tasks import Task, baseline_program, task_prompt
+from synthstats_lightning.tasks import Prompt, Task, baseline_program, task_prompt
 from synthstats_lightning.tasks.proposal import looking
 
 
@@ -120,7 +121,7 @@ class SampleScorer:
         budget: ProgramBudget | None = None,
     ) -> None:
         self.tasks = list(tasks)
-        self.prompts = [task_prompt(task) for task in self.tasks]
+        self._prompts = [task_prompt(task) for task in self.tasks]
         self.reward = reward
         self.pool = pool
         self.budget = budget or ProgramBudget()
@@ -131,6 +132,20 @@ class SampleScorer:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """What the policy is told of each task at present."""
+        return present_prompts(self._prompts, self.tasks)
+
+    def gain(self, score: Score, task_index: int) -> float:
+        """What a score is above that of the task's baseline, in nats.
+
+        Args:
+            score: Of a program that has one.
+            task_index: Position of its task.
+        """
+        return self.reward.value(score) - self.reward.value(self.baselines[task_index])
 
     def close(self) -> None:
         """Ends every worker, and what judges programs beside them."""
@@ -161,10 +176,11 @@ class SampleScorer:
         """
         other = copy.copy(self)
         other.budget = ProgramBudget()
-        asked = {task.proposal for task in self.tasks}  # a policy is told as much as where it was trained
-        proposal = asked.pop() if len(asked) == 1 else "nothing"
-        other.tasks = [looking(task, proposal) for task in tasks]
-        other.prompts = [task_prompt(task) for task in other.tasks]
+        # a policy is told as much as where it was trained
+        asked = {(task.proposal, task.instructions) for task in self.tasks}
+        words = asked.pop() if len(asked) == 1 else ("nothing", "short")
+        other.tasks = [looking(task, *words) for task in tasks]
+        other._prompts = [task_prompt(task) for task in other.tasks]
         other.baselines = [self._baseline(task) for task in tasks]
         return other
 

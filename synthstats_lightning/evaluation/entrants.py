@@ -43,6 +43,7 @@ class PolicyWriter:
         num_programs: Programs for each instance.
         sampling: Temperature and length; the module's own by default.
         proposal: What the proposal's prompt shows of a task's data, as where the policy was trained.
+        instructions: What both prompts say of programs, as there.
 
     Raises:
         ValueError: If `num_programs` is below 1.
@@ -54,13 +55,14 @@ class PolicyWriter:
         num_programs: int = 16,
         sampling: SamplingSettings | None = None,
         proposal: str = "nothing",
+        instructions: str = "short",
     ) -> None:
         if num_programs < 1:
             raise ValueError(f"num_programs must be at least 1, got {num_programs}")
         self.module = module
         self.num_programs = num_programs
         self.sampling = sampling
-        self.proposal = proposal
+        self.words = proposal, instructions
 
     def __call__(self, task: Task, seed: int) -> list[WrittenProgram]:
         """Fresh programs for a task.
@@ -71,7 +73,7 @@ class PolicyWriter:
         """
         settings = self.sampling or self.module.sampling
         stream = Stream.ENTRANTS.at(seed)
-        prompt = task_prompt(looking(task, self.proposal))
+        prompt = task_prompt(looking(task, *self.words))
         samples = self.module.sample([prompt], self.num_programs, settings, stream)
         log_prob = np.asarray(samples.log_prob.tolist())
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -45,18 +46,38 @@ class PromptBatch:
         return PromptBatch(self.prompts, task_index, self.num_samples, self.batch_index, self.environments)
 
 
-def prompt_batches(tasks: Sequence[Task], num_samples: int, batch_size: int) -> list[PromptBatch]:
-    """Requests that ask for some programs of every task.
+class PromptRequests(Sequence[PromptBatch]):
+    """Requests that ask for some programs of every task, in the words of the moment when they are taken.
 
     Args:
-        tasks: The tasks, in the order of `task_index`.
+        tasks: The tasks, in the order of `task_index`; their `examples` may change.
         num_samples: Programs a task in all batches together.
         batch_size: Programs a task in one batch; the last batch may ask for fewer.
     """
-    sizes = [batch_size] * (num_samples // batch_size)
-    if rest := num_samples % batch_size:
-        sizes.append(rest)
-    index = torch.arange(len(tasks))
-    prompts = tuple(task_prompt(task) for task in tasks)
-    environments = tuple(task for task in tasks if isinstance(task, Environment))
-    return [PromptBatch(prompts, index, size, number, environments) for number, size in enumerate(sizes)]
+
+    def __init__(self, tasks: Sequence[Task], num_samples: int, batch_size: int) -> None:
+        self.tasks = list(tasks)
+        self.sizes = [batch_size] * (num_samples // batch_size)
+        if rest := num_samples % batch_size:
+            self.sizes.append(rest)
+        self._prompts = [task_prompt(task) for task in tasks]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, number: Any) -> Any:
+        size = self.sizes[number]
+        environments = tuple(task for task in self.tasks if isinstance(task, Environment))
+        index = torch.arange(len(self.tasks))
+        return PromptBatch(present_prompts(self._prompts, self.tasks), index, size, number, environments)
+
+
+def present_prompts(prompts: Sequence[Prompt], tasks: Sequence[Task]) -> tuple[Prompt, ...]:
+    """Prompts with the examples that their tasks show at present.
+
+    Args:
+        prompts: What `task_prompt` makes of each task.
+        tasks: The tasks.
+    """
+    pairs = zip(prompts, tasks, strict=True)
+    return tuple(prompt.with_examples(task.examples) for prompt, task in pairs)

@@ -86,15 +86,16 @@ def check_reads_data(config: Any, policy: str, shown: bool) -> None:
     Args:
         config: Configuration of the language model; `reads_data` is False where it was made so.
         policy: Name of the policy, for the message.
-        shown: Whether a prompt shows rows or a digest besides the request.
+        shown: Whether a prompt shows rows, a digest or programs besides the request.
 
     Raises:
         UnreadableDataError: If one does, and the policy cannot read it.
     """
     if shown and not getattr(config, "reads_data", True):
         raise UnreadableDataError(
-            f"proposal must be 'nothing' for policy {policy!r}, which was made for prompts without data and"
-            " writes no valid program from others; larger language models read rows and digests"
+            f"proposal must be 'nothing', and proposal_examples 0, for policy {policy!r}, which was made for"
+            " prompts without data and writes no valid program from others; larger language models read rows,"
+            " digests and examples"
         )
 
 

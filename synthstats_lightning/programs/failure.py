@@ -55,6 +55,15 @@ TRANSIENT = frozenset(
 OUT_OF_TIME = "time limit"
 """How the message of a `SCORER_LIMIT` of processor time begins: of that, too, load takes a little more."""
 
+REFUSED = {
+    "Flat": "an improper prior, under which there is no evidence",
+    "HalfFlat": "an improper prior, under which there is no evidence",
+    "CustomDist": "an arbitrary log-density or transformation, which nothing keeps normalised",
+    "Simulator": "a simulator, which has no density",
+    "EulerMaruyama": "its steps depend on the path itself, so only latents of the model may follow it",
+}
+"""What the scorer lacks on purpose, by PyMC's names, and why: messages and prompts read it."""
+
 
 class ProgramFailure(Exception):
     """A program's failure, with its category and one line of explanation.

@@ -53,8 +53,8 @@ class RunSettings:
             )
         data = (config.get("data") or {}).get("init_args") or {}
         try:
-            proposal = data.get("proposal", "nothing")
-            self.tasks = [looking(task, proposal) for task in built_tasks(data.get("tasks", []))]
+            words = data.get("proposal", "nothing"), data.get("instructions", "short")
+            self.tasks = [looking(task, *words) for task in built_tasks(data.get("tasks", []))]
         except Exception as error:  # its files may be gone, or be elsewhere
             self.left_out.append(f"the pictures: the data cannot be read: {' '.join(str(error).split())}")
 

@@ -10,14 +10,9 @@ from synthstats_lightning.programs.graph import View
 from synthstats_lightning.tasks.columns import Column, number
 from synthstats_lightning.tasks.digest import digest_text
 from synthstats_lightning.tasks.facts import Facts, limits_by_role
-from synthstats_lightning.tasks.proposal import proposal_digest, proposal_rows
+from synthstats_lightning.tasks.instructions import rules
+from synthstats_lightning.tasks.proposal import Example, examples_text, proposal_digest, proposal_rows
 from synthstats_lightning.tasks.task import Task
-
-RULES = """\
-Write one PyMC program that models the response of a data set.
-Answer with Python source only, a single `with pm.Model() as model:` block.
-In scope: pm, np, pt (pytensor.tensor), math and every column by its own name, a NumPy array.
-The response may be used only as `observed=`. Give every parameter a proper prior. Do not sample."""
 
 MAX_LEVELS = 8
 """Levels of a column that a prompt names."""
@@ -32,7 +27,8 @@ class Prompt(NamedTuple):
         rules: What a program is, the same for every task.
         request: What this task's data are.
         thinking: Whether a model that can think is asked to; `None` leaves it to the policy's settings.
-        data: What the proposal's prompt shows of the data besides, below the request; empty if nothing.
+        data: What the proposal's prompt shows besides, below the request, of data and programs; empty if
+            nothing.
         facts: All of this as an object, for policies that word it themselves; `None` of what is no task's.
     """
 
@@ -46,6 +42,15 @@ class Prompt(NamedTuple):
     def prior(self) -> Prompt:
         """The prompt of the prior, which shows nothing besides the request."""
         return self._replace(data="", facts=None if self.facts is None else self.facts.prior)
+
+    def with_examples(self, examples: Sequence[tuple[str, float]]) -> Prompt:
+        """The same, whose proposal is shown programs, below all else; the prior is not.
+
+        Args:
+            examples: Programs of the task, the best first.
+        """
+        parts = self.data, examples_text([Example(*each) for each in examples])
+        return self._replace(data="\n".join(part for part in parts if part))
 
 
 def column_line(column: Column) -> str:
@@ -102,7 +107,8 @@ def task_prompt(task: Task) -> Prompt:
     """Both prompts of a task: the proposal's, and as its `prior` that of the prior.
 
     Of the response the request says only name, kind, range and number of rows, unless the task shows some;
-    what is behind it, in `data`, is what the task's `proposal` asks for.
+    what is behind it, in `data`, is what the task's `proposal` asks for. Examples, which change in the course
+    of a run, are no part of it: see `Prompt.with_examples`.
 
     Args:
         task: What is to be modelled.
@@ -132,7 +138,7 @@ def task_prompt(task: Task) -> Prompt:
     if task.tell_views and limits:
         told = ", ".join(f"{side}={name}" for name, side in limits.items())
         request += f"\n{task.response} was cut short in some rows: pm.Censored(..., {told})"
-    return Prompt(RULES, request, data=data, facts=facts)
+    return Prompt(rules(task.instructions), request, data=data, facts=facts)
 
 
 def view_text(name: str, view: View) -> str:

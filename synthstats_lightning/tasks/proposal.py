@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from synthstats_lightning.tasks.columns import number
 from synthstats_lightning.tasks.digest import Digest, task_digest
+from synthstats_lightning.tasks.instructions import Instructions
 from synthstats_lightning.tasks.task import Task
 
 Proposal = Literal["nothing", "rows", "digest"]
@@ -17,26 +19,53 @@ Prior = Literal["request"]
 """What the prior's prompt shows: the request, with no value of the response that counts."""
 MOST_ROWS = 60
 """Rows that a proposal's prompt shows at most."""
+MOST_EXAMPLES = 4
+"""Programs that it shows at most."""
 
 
-def looking(task: Task, proposal: str) -> Task:
-    """The same task, whose proposal's prompt shows something of the rows that count.
+class Example(NamedTuple):
+    """A program that a proposal's prompt shows.
 
-    Nothing else changes: the prior's prompt, the rows that count and every score stay as they are.
+    Attributes:
+        source: Source of the program.
+        gain: Its score above that of the task's baseline, in nats.
+    """
+
+    source: str
+    gain: float
+
+
+def looking(task: Task, proposal: str, instructions: str = "short", examples: int = 0) -> Task:
+    """The same task in other words: what its prompts say, and what its proposal's prompt shows.
+
+    The rows that count and every score stay as they are. So does the prior's prompt, but for `instructions`,
+    which both prompts begin with.
 
     Args:
         task: The task; it is not changed.
         proposal: What its proposal's prompt shows, one of `Proposal`; with `"nothing"` it keeps its own.
+        instructions: What both prompts say of programs, one of `Instructions`; with `"short"` it keeps its
+            own. A task that words its own prompt keeps that.
+        examples: How many of a run's best programs so far the proposal's prompt shows, from 0 to
+            `MOST_EXAMPLES`; with 0 it keeps its own number.
 
     Raises:
-        ValueError: If the proposal is none of these.
+        ValueError: If one of them is none of these.
     """
     if proposal not in get_args(Proposal):
         raise ValueError(f"proposal must be one of {', '.join(get_args(Proposal))}, got {proposal!r}")
-    if proposal == "nothing":
+    if instructions not in get_args(Instructions):
+        raise ValueError(
+            f"instructions must be one of {', '.join(get_args(Instructions))}, got {instructions!r}"
+        )
+    if not 0 <= examples <= MOST_EXAMPLES:
+        raise ValueError(f"proposal_examples must be from 0 to {MOST_EXAMPLES}, got {examples}")
+    if (proposal, instructions, examples) == ("nothing", "short", 0):
         return task
     looks = copy.copy(task)
-    looks.proposal = proposal
+    looks.proposal = task.proposal if proposal == "nothing" else proposal
+    looks.instructions = task.instructions if instructions == "short" else instructions
+    looks.most_examples = examples or task.most_examples
     return looks
 
 
@@ -83,4 +112,18 @@ def rows_text(task: Task, most: int = MOST_ROWS) -> str:
     names = [*(name for name in part if name != task.response), task.response]
     lines = [f"data ({told} rows): {', '.join(names)}"]
     lines += [", ".join(number(float(part[name][row])) for name in names) for row in picked]
+    return "\n".join(lines)
+
+
+def examples_text(examples: Sequence[Example]) -> str:
+    """What the proposal's prompt shows of a run's best programs; empty if there are none.
+
+    Args:
+        examples: The programs, the best first.
+    """
+    if not examples:
+        return ""
+    lines = ["programs that scored best so far, in nats above the simplest one; write another:"]
+    for place, example in enumerate(examples, start=1):
+        lines += [f"# {place}: {example.gain:+.1f}", example.source.strip()]
     return "\n".join(lines)

@@ -87,6 +87,12 @@ class Task:
     """Whether the prompt names the views, which the bundled policies were not made for."""
     proposal: str = "nothing"
     """What of the rows that count the proposal's prompt shows; see `tasks.proposal`."""
+    instructions: str = "short"
+    """What both prompts say of programs; see `tasks.instructions`."""
+    most_examples: int = 0
+    """How many of a run's best programs so far the proposal's prompt shows at most."""
+    examples: tuple[tuple[str, float], ...] = ()
+    """Those that it shows at present, each an `Example`; a run changes them on its own copy of the task."""
     written_prompt: tuple[str, str, bool] | None = None
     """Rules, request and whether thinking is asked for, of a task that words its own prompt."""
 

@@ -14,7 +14,7 @@ from synthstats_lightning.callbacks.unseen_tasks import UnseenTasks
 from synthstats_lightning.objectives import RapTB
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.tasks import get_task, task_prompt
-from synthstats_lightning.testing.fakes import FakeExecutor
+from synthstats_lightning.testing.fakes import FakeExecutor, fake_score
 from tests.policy.conftest import save_random_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -42,23 +42,28 @@ def trainer(folder, steps):
     )
 
 
-def parts(folder, model, proposal):
+def parts(folder, model, proposal, examples=0):
     module = GFlowNetModule(
         str(model), ["dugongs"], LoraSettings(rank=2), objective=RapTB(prior_weight=1.0),
         sampling=SamplingSettings(max_new_tokens=12), seed=1,
     )  # fmt: skip
     data = ReplayDataModule(
-        ["dugongs"], batch_size=4, demonstrations=str(folder / "given.jsonl"), seed=1, proposal=proposal
-    )
+        ["dugongs"], batch_size=4, demonstrations=str(folder / "given.jsonl"), seed=1, proposal=proposal,
+        proposal_examples=examples,
+    )  # fmt: skip
     return module, data
+
+
+def write_demonstrations(folder):
+    lines = [{"task": "dugongs", "source": f"x = {number}\n"} for number in (1, 2, 3, 5)]
+    (folder / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("proposal", ["rows", "digest"])
 def test_a_run_knows_both_prompts_and_goes_on_with_them(tmp_path, proposal):
     model = save_random_model(tmp_path / "model", max_position_embeddings=4096)
-    lines = [{"task": "dugongs", "source": f"x = {number}\n"} for number in (1, 2, 3, 5)]
-    (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_demonstrations(tmp_path)
     module, data = parts(tmp_path, model, proposal)
     first = trainer(tmp_path, 2)
     first.fit(module, data)
@@ -84,3 +89,36 @@ def test_a_run_knows_both_prompts_and_goes_on_with_them(tmp_path, proposal):
         ValueError, match=f"proposal must be '{proposal}' as in the checkpoint, got 'nothing'"
     ):
         trainer(tmp_path, 3).fit(module, data, ckpt_path=tmp_path / "a.ckpt")
+
+
+@pytest.mark.slow
+def test_a_run_shows_its_best_programs_and_goes_on_with_them(tmp_path):
+    model = save_random_model(tmp_path / "model", max_position_embeddings=4096)
+    write_demonstrations(tmp_path)
+    ends = {}
+    for name, steps in {"whole": (4,), "resumed": (2, 4)}.items():
+        checkpoint = None
+        for end in steps:
+            module, data = parts(tmp_path, model, "nothing", examples=3)
+            run = trainer(tmp_path, end)
+            run.fit(module, data, ckpt_path=checkpoint)
+            run.save_checkpoint(checkpoint := tmp_path / f"{name}-{end}.ckpt")
+        ends[name] = module, data
+    module, data = ends["whole"]
+    shown = data.tasks[0].examples
+    assert 1 <= len(shown) <= 3
+    scores = [fake_score(example.source).evidence for example in shown]
+    assert scores == sorted(scores, reverse=True)
+    assert [example.gain for example in shown] == pytest.approx([score + 45.0 for score in scores])
+    assert len({fake_score(example.source).structure for example in shown}) == len(shown)
+    assert all(
+        example.source.strip() in data.val_dataloader().dataset[0].prompts[0].data for example in shown
+    )
+    policy, blind = module.loaded_policy, task_prompt(get_task("dugongs"))
+    assert data.buffer.prior_prompts == {0: tuple(policy.encode_prompt(*blind))}
+    assert data.buffer.prompts == {0: tuple(policy.encode_prompt(*blind.with_examples(shown)))}
+    again, same = ends["resumed"]
+    assert same.tasks[0].examples == shown
+    assert same.buffer.trajectories == data.buffer.trajectories
+    for name, value in module.named_parameters():
+        assert torch.equal(value, again.get_parameter(name)), name

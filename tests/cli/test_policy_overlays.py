@@ -41,7 +41,9 @@ def test_its_numbers_are_those_of_such_a_model(overlay: str) -> None:
     assert scoring["sampling"]["max_new_tokens"] == 512
     assert 1.0 <= scoring["sampling"]["temperature"] <= 1.15
     assert model["model"]["dtype"] == "bfloat16"
-    assert model["model"]["load_in_4bit"] is overlay.endswith("4bit")
+    assert model["trainer_mode"] == ("qlora" if overlay.endswith("4bit") else "lora")
+    assert "load_in_4bit" not in model["model"]
+    assert told["data"]["init_args"]["instructions"] == "full"
     assert 1024 <= model["model"]["micro_batch_tokens"] <= 16384
     assert told["trainer"] == {"accelerator": "gpu", "precision": "bf16-mixed"}
     assert told["data"]["init_args"]["eval_batch_size"] <= told["data"]["init_args"]["eval_programs"]
@@ -60,7 +62,7 @@ def test_five_steps(overlay: str, tmp_path: Path) -> None:
     AutoTokenizer.from_pretrained(save_random_model(words)).save_pretrained(model)
     told = {
         "model.init_args.policy": model,
-        "model.init_args.model.load_in_4bit": "false",  # which wants a GPU, as does the trainer
+        "model.init_args.trainer_mode": "lora",  # 4 bits want a GPU, as does the trainer
         "trainer.accelerator": "cpu",
         "trainer.max_steps": STEPS,
         "trainer.log_every_n_steps": 1,

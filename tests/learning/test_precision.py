@@ -103,9 +103,9 @@ def test_every_precision_trains(precision: str, objective: Objective | None, tmp
 def test_a_batch_of_requests_passes_every_precision_plugin() -> None:
     from lightning.pytorch.plugins.precision import DoublePrecision, HalfPrecision
 
-    from synthstats_lightning.learning.prompts import prompt_batches
+    from synthstats_lightning.learning.prompts import PromptRequests
 
-    (request,) = prompt_batches([get_task("dugongs")], 2, 2)
+    (request,) = PromptRequests([get_task("dugongs")], 2, 2)
     for plugin in (HalfPrecision("bf16-true"), DoublePrecision()):
         assert plugin.convert_input(request) is request
 

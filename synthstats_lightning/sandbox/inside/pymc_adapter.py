@@ -16,6 +16,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT, SliceConstant, SliceType
 
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
+from synthstats_lightning.programs.failure import REFUSED
 
 VERSION: str = pymc.__version__
 
@@ -169,19 +170,10 @@ def display_name(op: Any) -> str:
     return str(printed[0]) if isinstance(printed, tuple) and printed else kind.__name__.removesuffix("RV")
 
 
-_REASONS = {
-    "Flat": "an improper prior, under which there is no evidence",
-    "HalfFlat": "an improper prior, under which there is no evidence",
-    "CustomDist": "an arbitrary log-density or transformation, which nothing keeps normalised",
-    "Simulator": "a simulator, which has no density",
-    "EulerMaruyama": "its steps depend on the path itself, so only latents of the model may follow it",
-}
-
-
 def lacking(op: Any) -> str:
     """One line on a random op that the graph language lacks, with the reason where it lacks it for good."""
     name = display_name(op)
-    reason = _REASONS.get(name)
+    reason = REFUSED.get(name)
     return f"distribution {name}" if reason is None else f"distribution {name}: {reason}"
 
 

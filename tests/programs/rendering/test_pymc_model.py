@@ -12,6 +12,7 @@ import pytest
 from synthstats_lightning.programs import ModelGraph, canonical_hash, parse_graph
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.rendering.pymc_model import pymc_lines
+from synthstats_lightning.tasks.instructions import distribution_names
 from tests.sandbox.conftest import COVARIATES, SCHEMA
 from tests.sandbox.in_process import evaluate, model_and_graph, random_draws
 from tests.sandbox.test_extraction import MEANS, TEMPLATE
@@ -136,3 +137,7 @@ with pm.Model() as model:
 """
     with pytest.raises(ValueError, match="LKJCorr is not the same distribution in all releases"):
         pymc_lines(graph_of(source, FLOAT, DATA), "y")
+
+
+def test_what_prompts_name_is_in_pymc():
+    assert not [name for names in distribution_names().values() for name in names if not hasattr(pm, name)]
