@@ -142,7 +142,7 @@ class SampleScorer:
         """What a score is above that of the task's baseline, in nats.
 
         Args:
-            score: Of a program that has one.
+            score: The score of a program, which has one.
             task_index: Position of its task.
         """
         return self.reward.value(score) - self.reward.value(self.baselines[task_index])

@@ -77,7 +77,7 @@ def present_prompts(prompts: Sequence[Prompt], tasks: Sequence[Task]) -> tuple[P
 
     Args:
         prompts: What `task_prompt` makes of each task.
-        tasks: The tasks.
+        tasks: The tasks, in the same order.
     """
     pairs = zip(prompts, tasks, strict=True)
     return tuple(prompt.with_examples(task.examples) for prompt, task in pairs)

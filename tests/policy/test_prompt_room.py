@@ -57,7 +57,8 @@ def test_a_policy_that_was_made_without_data_is_shown_none():
     for proposal in ("rows", "digest"):
         prompt = task_prompt(looking(task, proposal))
         with pytest.raises(
-            UnreadableDataError, match="proposal must be 'nothing' for policy 'tiny', which was made for"
+            UnreadableDataError,
+            match="proposal must be 'nothing', and proposal_examples 0, for policy 'tiny'",
         ):
             module.sample([prompt], 1, SamplingSettings(max_new_tokens=8), 0)
     check_reads_data(SimpleNamespace(), "large", True)

@@ -33,7 +33,7 @@ class FrozenCopy:
         device: Where the copy stays; `None` has it go where the policy goes.
 
     Attributes:
-        model: The copy.
+        model: The copy of the language model.
         head: Its output layer.
         device: Where the copy stays; `None` where it goes along with the policy.
     """
