@@ -13,7 +13,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import Policy
-from synthstats_lightning.policy.prompt_room import check_reads_data, too_many_covariates
+from synthstats_lightning.policy.prompt_room import check_plain, check_reads_data, too_many_covariates
 from synthstats_lightning.pool.program_budget import ProgramBudget
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.replay import ReplayBuffer
@@ -96,10 +96,12 @@ def register_prompts(
         policy: It writes their programs.
 
     Raises:
-        UnreadableDataError: If a task shows examples, and the policy was made for prompts without.
+        PromptError: If a task shows examples, and the policy was made for prompts without.
     """
     config = policy.text_config
-    check_reads_data(config, policy.name, any(task.most_examples for task in tasks))
+    if any(task.most_examples for task in tasks):
+        check_reads_data(config, policy.name, True)
+        check_plain(policy, "examples of programs (proposal_examples)")
     for task in tasks:
         number = len(task.understood.covariates) if isinstance(task, TableTask) else 0
         if warning := too_many_covariates(config, policy.name, task.name, number):

@@ -24,7 +24,6 @@ from synthstats_lightning.policy.hidden import (
     program_hidden_states,
     run_backbone,
 )
-from synthstats_lightning.policy.language_part import text_backbone, text_config
 from synthstats_lightning.policy.log_probs import (
     AllowedTokens,
     OutputHead,
@@ -111,34 +110,9 @@ class Policy(WideAdapter):
         self.memory = DecodingMemory(None if budget is None else int(budget * GIB))
 
     @property
-    def has_adapter(self) -> bool:
-        """Whether there is an adapter to train."""
-        return hasattr(self.model, "peft_config")
-
-    @property
-    def learns(self) -> bool:
-        """Whether there is anything to train."""
-        return self.has_adapter or self.frozen is not None
-
-    @property
     def head(self) -> OutputHead:
         """From hidden states to logits."""
         return self._head
-
-    @property
-    def language_model(self) -> Any:
-        """The transformers model, its layers adapted in place if there is an adapter."""
-        return self.model.get_base_model() if self.has_adapter else self.model
-
-    @property
-    def backbone(self) -> Any:
-        """The part of the model that reads and writes text, without its head."""
-        return text_backbone(self.language_model)
-
-    @property
-    def text_config(self) -> Any:
-        """Configuration of that part."""
-        return text_config(self.language_model.config)
 
     @property
     def device(self) -> torch.device:

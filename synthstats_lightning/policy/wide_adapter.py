@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from synthstats_lightning.policy.full.frozen_copy import FrozenCopy
+from synthstats_lightning.policy.language_part import text_backbone, text_config
 
 
 class WideAdapter(nn.Module):
@@ -18,10 +19,37 @@ class WideAdapter(nn.Module):
     bfloat16 stands still as soon as its steps are smaller than a 512th of its weights.
 
     Attributes:
+        model: A transformers causal LM, or a `peft.PeftModel` around one.
         frozen: The reference's own weights, where all weights of the policy are trained; else `None`.
     """
 
+    model: Any
     frozen: FrozenCopy | None = None
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether there is an adapter to train."""
+        return hasattr(self.model, "peft_config")
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is anything to train."""
+        return self.has_adapter or self.frozen is not None
+
+    @property
+    def language_model(self) -> Any:
+        """The transformers model, its layers adapted in place if there is an adapter."""
+        return self.model.get_base_model() if self.has_adapter else self.model
+
+    @property
+    def backbone(self) -> Any:
+        """The part of the model that reads and writes text, without its head."""
+        return text_backbone(self.language_model)
+
+    @property
+    def text_config(self) -> Any:
+        """Configuration of that part."""
+        return text_config(self.language_model.config)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
