@@ -10,6 +10,7 @@ from typing import Any
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.agreement import check_agreement
@@ -184,6 +185,9 @@ class GFlowNetCLI(LightningCLI):
                 strategy.checkpoint_io = DurableCheckpointIO()
         except (ValueError, FileNotFoundError) as error:
             fail(shorten(str(error)))
+        except MisconfigurationException as error:  # Lightning's, of a device that is not there
+            given = self.config[self.subcommand].trainer.accelerator
+            fail(f"trainer.accelerator {given!r}: {error} With 'cpu' this machine's processors are taken")
 
 
 def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) -> GFlowNetCLI:

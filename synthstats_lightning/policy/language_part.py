@@ -16,6 +16,10 @@ class PolicyError(ValueError):
     """A model that cannot be a policy here, or an adapter of another model; and what can be done."""
 
 
+class MissingModelError(PolicyError, OSError):
+    """A model that is nowhere, or that cannot be reached."""
+
+
 UNSUPPORTED = {
     "recurrent_gemma": "its layers keep their states themselves, so that passes disturb each other",
     "rwkv": "it reads padding as text and keeps its states in no cache",

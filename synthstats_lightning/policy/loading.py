@@ -20,6 +20,7 @@ from synthstats_lightning.policy.full.trainer_mode import (
     check_trainer_mode,
 )
 from synthstats_lightning.policy.language_part import (
+    MissingModelError,
     PolicyError,
     check_supported,
     is_multimodal,
@@ -73,7 +74,7 @@ def load_policy(
 
     Raises:
         FileNotFoundError: If a folder, or the adapter in it, does not exist.
-        OSError: If the hub has no such model, or cannot be reached.
+        MissingModelError: If the hub has no such model, or cannot be reached.
         ValueError: If compiling is asked for and impossible, the model's head is one that log-probabilities
             cannot be computed from, or arguments make no sense together; see `check_trainer_mode`.
         PolicyError: If the architecture is one that cannot be trained here, 4 bits are asked for and
@@ -200,7 +201,7 @@ def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
             tokenizer.chat_template = load_processor_template(source, revision)
     except OSError as error:
         reason = " ".join(str(error).split())
-        raise OSError(
+        raise MissingModelError(
             f"no model {source!r}: give 'tiny', an existing folder or a hub name ({reason[:300]})"
         ) from error
     return model, tokenizer
