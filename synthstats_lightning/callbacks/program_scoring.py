@@ -272,8 +272,7 @@ class ProgramScoring(ProgramEvaluation):
         buffer = self.buffer(trainer)
         register_prompts(buffer, self.scorer.tasks, self.scorer.prompts, module.loaded_policy)
         buffer.on_policy = module.objective.on_policy
-        self._ended = False
-        folder = run_folder(trainer)
+        self._ended, folder = False, run_folder(trainer)
         if not trainer.fast_dev_run:  # type: ignore[attr-defined]
             self.journal.start(folder, *rank_and_size(), resumed=trainer.global_step > 0)
             self.tempering.health.open(folder, trainer)
