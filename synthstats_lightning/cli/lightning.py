@@ -8,9 +8,9 @@ import warnings
 from typing import Any
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.agreement import check_agreement
