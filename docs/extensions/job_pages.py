@@ -12,7 +12,7 @@ from synthstats_lightning.jobs.translation.configuration import get, shipped
 TITLES = {
     "rl": ("RL jobs", "quickstart", "`[algorithm] type` is `online`, or left out."),
     "sft": ("SFT jobs", "warm_start", "`[algorithm] type` is `offline`."),
-    "graph": ("Graph searches", "", "Read and checked; there is no searcher in this version that runs them."),
+    "graph": ("Graph searches", "searchers/evolution", "There is a section `[graph]`."),
 }
 CLASS_DEFAULTS = {"rollouts": "ServerRollouts", "unseen_tasks": "UnseenTasks"}
 """Sections that a job's base leaves alone, and the classes whose defaults hold."""

@@ -17,10 +17,10 @@ LOGGER = "trainer.logger.init_args"
 
 
 class Launch:
-    """The training of a job, ready to be started.
+    """The training, or the search, of a job, ready to be started.
 
     Args:
-        translation: The job without problems, of a kind that trains.
+        translation: The job, which must have no problems.
         output: Folder that gets the run's folder, `LABEL/version_N`.
         seed: Seeds everything random.
         resume: Folder of a run of this job that is to go on; `None` begins a new one.
@@ -45,6 +45,7 @@ class Launch:
         self.configuration: dict[str, Any] = copy.deepcopy(translation.configuration)
         label = str(get(self.configuration, f"{LOGGER}.name"))
         self.resumes, self.overlays = resume is not None, tuple(overlays)
+        self.searches = translation.kind == "graph"
         if resume is None:
             parent = output / label
             self.folder = parent / f"version_{next_version(parent)}"
@@ -52,16 +53,23 @@ class Launch:
             self.folder = Path(resume)
             if not self.folder.is_dir():
                 raise FileNotFoundError(f"no folder of a run at {resume}")
-            from synthstats_lightning.runtime.checkpoints import newest_checkpoint
-
-            checkpoint = newest_checkpoint([self.folder])
-            if checkpoint is None:
-                raise FileNotFoundError(f"no checkpoint in {resume} that the run could go on from")
-            put(self.configuration, "ckpt_path", str(checkpoint))
+            if not self.searches:  # a search goes on from its programs
+                self._go_on(self.folder)
+        self._tags: dict[str, Any] = translation.values.get("tags", {})
         self._place()
         put(self.configuration, "seed_everything", seed)
 
+    def _go_on(self, folder: Path) -> None:
+        from synthstats_lightning.runtime.checkpoints import newest_checkpoint
+
+        checkpoint = newest_checkpoint([folder])
+        if checkpoint is None:
+            raise FileNotFoundError(f"no checkpoint in {folder} that the run could go on from")
+        put(self.configuration, "ckpt_path", str(checkpoint))
+
     def _place(self) -> None:
+        if self.searches:
+            put(self.configuration, "search.folder", str(self.folder))
         put(self.configuration, f"{LOGGER}.save_dir", str(self.folder.parent.parent))
         put(self.configuration, f"{LOGGER}.name", self.folder.parent.name)
         put(self.configuration, f"{LOGGER}.version", self.folder.name)
@@ -86,13 +94,23 @@ class Launch:
         return self.folder
 
     @property
+    def told(self) -> dict[str, Any]:
+        """What the first event of a search tells."""
+        return {"label": self.folder.parent.name, "tags": dict(self._tags)}
+
+    @property
     def arguments(self) -> list[str]:
         """What follows the interpreter on the command line of the training."""
-        return ["-m", "synthstats_lightning", "fit", *self.configs]
+        return ["-m", "synthstats_lightning", self.command, *self.configs]
+
+    @property
+    def command(self) -> str:
+        """The subcommand that the job is run by."""
+        return "search" if self.searches else "fit"
 
     @property
     def configs(self) -> list[str]:
-        """The options of `fit`, or of `check`, that say what to train."""
+        """The options of `fit`, `check` or `search` that say what to do."""
         given = (json.dumps(self.configuration), *self.overlays)
         return [word for each in given for word in ("--config", each)]
 
@@ -100,7 +118,7 @@ class Launch:
     def environment(self) -> dict[str, str]:
         """Variables that the training has beside this process's own."""
         # what is there is kept, whatever the logger says
-        return {"PYTHONWARNINGS": "ignore:Experiment logs directory"} if self.resumes else {}
+        return {"PYTHONWARNINGS": "ignore:Experiment logs directory"} if self.resumes or self.searches else {}
 
 
 def next_version(folder: Path) -> int:

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from synthstats_lightning.jobs.event_log import EVENTS, Event, read_events
-from synthstats_lightning.jobs.results import Kind, conclude
+from synthstats_lightning.jobs.results import Kind, Result, conclude
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that are passed on to the training process, which then ends as it does by itself."""
@@ -36,7 +36,11 @@ class Ended(NamedTuple):
 
 
 def run_process(
-    arguments: Sequence[str], folder: Path, kind: Kind, environment: Mapping[str, str] | None = None
+    arguments: Sequence[str],
+    folder: Path,
+    kind: Kind,
+    environment: Mapping[str, str] | None = None,
+    found: Callable[[Path], Result] | None = None,
 ) -> Ended:
     """Runs the training of a job and waits for its end.
 
@@ -46,8 +50,9 @@ def run_process(
     Args:
         arguments: What follows the interpreter on the process's command line.
         folder: The run's folder.
-        kind: Whether the run learns from rewards or imitates examples.
+        kind: Whether the run learns from rewards, imitates examples or searches.
         environment: Variables that the process has beside those of this one.
+        found: Says what a process that has ended well came to, where it does not say so itself.
 
     Raises:
         OSError: If the process cannot be started, or the result cannot be written.
@@ -68,7 +73,13 @@ def run_process(
         listener.join(timeout=5.0)  # a worker that outlives it for a moment may hold the pipe
     if process.stderr is not None and not listener.is_alive():
         process.stderr.close()
-    result = conclude(folder, kind, before, reason(status, said))
+    error = reason(status, said)
+    if status == 0 and found is not None:
+        own = found(folder)
+        if own.status == "succeeded":
+            return Ended(0, own.to_dict())
+        error = own.error
+    result = conclude(folder, kind, before, error)
     return Ended(status if status >= 0 else 128 - status, result)
 
 

@@ -14,9 +14,9 @@ from synthstats_lightning.runtime.durable_files import is_temporary, write_text
 
 RESULT = "result.json"
 """Name of the file in the run's folder."""
-Kind = Literal["rl", "sft"]
-"""Whether a run learns from rewards or imitates examples; the first part of its events' names."""
-FIGURES: Mapping[Kind, str] = {"rl": "final_reward", "sft": "final_loss"}
+Kind = Literal["rl", "sft", "graph"]
+"""What a run does: it learns from rewards, imitates examples or searches; how its events' names begin."""
+FIGURES: Mapping[Kind, str] = {"rl": "final_reward", "sft": "final_loss", "graph": "final_reward"}
 """What the figure of a result is called."""
 UNTOLD = "the training process ended without having trained"
 """The error of a run that ended by itself and said nothing."""
@@ -46,7 +46,7 @@ class Result:
     """What a run came to.
 
     Attributes:
-        kind: Whether the run learns from rewards or imitates examples.
+        kind: Whether the run learns from rewards, imitates examples or searches.
         status: `"succeeded"` or `"failed"`.
         figure: Mean log reward of the last programs, or the last loss, in nats; `None` where there is none.
         model_id: Folder of the adapter, or else the last checkpoint, that another run can start from.
@@ -105,7 +105,7 @@ def conclude(folder: Path, kind: Kind, after: int, error: str | None) -> dict[st
 
     Args:
         folder: The run's folder.
-        kind: Whether the run learns from rewards or imitates examples.
+        kind: Whether the run learns from rewards, imitates examples or searches.
         after: Number of the last event before the process began; -1 where there was none.
         error: Why the process ended, in one line; `None` where it ended by itself.
 
@@ -124,7 +124,7 @@ def conclude(folder: Path, kind: Kind, after: int, error: str | None) -> dict[st
     result = Result(kind, "failed", figure, model_in(folder, checkpoints), checkpoints, reason or UNTOLD)
     if said is None:
         log = EventLog(folder / EVENTS)
-        if not mine:
+        if not events:
             log.append(f"{kind}.created", 0, {"kind": kind})
         last = mine[-1].step if mine else 0
         log.append(f"{kind}.failed", last, result.to_dict())
@@ -176,9 +176,9 @@ def figure_of(events: Sequence[Event], kind: Kind) -> float | None:
 
     Args:
         events: Events of a run.
-        kind: Whether the run learns from rewards or imitates examples.
+        kind: Whether the run learns from rewards, imitates examples or searches.
     """
-    names = ("reward",) if kind == "rl" else ("validation_loss", "loss")
+    names = ("reward",) if kind != "sft" else ("validation_loss", "loss")
     for event in reversed(events):
         for name in names:
             if (value := event.data.get(name)) is not None:

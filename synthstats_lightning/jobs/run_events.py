@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any, Literal
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -60,7 +60,7 @@ class RunEvents(Callback):
 
     def __init__(
         self,
-        kind: Kind = "rl",
+        kind: Literal["rl", "sft"] = "rl",
         every_n_steps: int | None = None,
         reward: str = METRICS["reward"],
         loss: str = VALIDATION_LOSS,
@@ -68,7 +68,7 @@ class RunEvents(Callback):
         tags: dict[str, Any] | None = None,
         folder: str | None = None,
     ) -> None:
-        if kind not in get_args(Kind):
+        if kind not in ("rl", "sft"):
             raise ValueError(f"kind must be 'rl' or 'sft', got {kind!r}")
         if every_n_steps is not None and every_n_steps < 1:
             raise ValueError(f"every_n_steps must be at least 1, got {every_n_steps}")

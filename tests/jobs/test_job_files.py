@@ -74,7 +74,9 @@ def test_all_errors_are_said_at_once_each_with_the_nearest(tmp_path: Path, capsy
     [
         (None, "no job file at"),
         ("a = [", "is no TOML"),
-        ('[graph]\npolicy_model = "tiny"\n', "the evolutionary searcher"),
+        ("[graph]\npopulation_size = 0", "graph.population_size must be an integer of programs, at least 1"),
+        ("[graph]\n[compute]\ngpu_count = 2", "compute must be of one process for a search"),
+        ("[graph]\nverifier_mode = 3", "the nearest is graph.verifier_model"),
         (
             '[algorithm]\ntype="offline"\n[job]\ndata="nowhere.jsonl"',
             "job.data must name what is there, got 'nowhere.jsonl'",
@@ -140,19 +142,31 @@ def test_configs_in_python(tmp_path: Path) -> None:
     assert len(wrong.value.problems) == 2
 
 
-def test_a_graph_search_is_described() -> None:
+def test_a_graph_search() -> None:
     given = {
-        "policy_model": "tiny",
+        "policy_model": "tiny-episodes",
         "rollout_budget": 300,
         "proposer_effort": "high",
         "population_size": 10,
         "num_generations": 4,
         "verifier_model": "m",
     }
-    search = GraphConfig.from_mapping({"graph": given}).translation.search
+    document = {"graph": given, "services": {"verifier_url": "http://127.0.0.1:9"}}
+    config = GraphConfig.from_mapping(document)
+    search = config.translation.search
     assert search is not None
     assert {name: getattr(search, name) for name in given} == given
-    assert GraphConfig.from_mapping({"graph": given}).to_dict() == {"graph": given}
+    assert config.to_dict() == document
+    told = config.configuration
+    method = told["search"]["method"]
+    assert method["class_path"] == "Evolution"
+    of_method = ("rollout_budget", "proposer_effort", "population_size", "num_generations")
+    assert {name: method["init_args"][name] for name in of_method} == {
+        name: given[name] for name in of_method
+    }
+    assert told["scoring"]["max_programs"] == 300
+    assert told["model"]["init_args"]["policy"] == "tiny-episodes"
+    assert told["scoring"]["reward"]["terms"][1]["init_args"]["model"] == "m"
     assert translate({"graph": {"judge_model": "m"}}).values == {"graph.verifier_model": "m"}
     (problem,) = translate({"graph": {"proposer_effort": "most"}}).problems
     assert problem == "graph.proposer_effort must be one of 'low', 'medium', 'high', got 'most'"

@@ -10,6 +10,7 @@ import pytest
 from synthstats_lightning.jobs.translation import KEYS, nested, translate
 from synthstats_lightning.jobs.translation.bundled import ADAPTER_FILES, BUNDLED
 from synthstats_lightning.jobs.translation.configuration import get, shipped
+from synthstats_lightning.jobs.translation.graph import BASES
 from synthstats_lightning.policy import loading
 from synthstats_lightning.policy.base_identity import BASE_FILE
 
@@ -484,8 +485,7 @@ def test_smoke() -> None:
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_defaults_that_the_table_leaves_to_the_configuration_are_there(kind: Any) -> None:
-    bases = {"rl": "quickstart", "sft": "warm_start", "graph": "quickstart"}
-    usual = shipped(bases[kind])
+    usual = shipped(*{"rl": ["quickstart"], "sft": ["warm_start"], "graph": BASES}[kind])
     own = {"rollouts": 0, "unseen_tasks": 0}  # sections whose defaults are those of their classes
     for key in KEYS[kind]:
         assert key.effect.endswith("."), key.name

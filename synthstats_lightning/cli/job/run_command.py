@@ -48,11 +48,10 @@ def run(options: Namespace) -> dict[str, Any] | None:
         SystemExit: With `WRONG_USAGE` if the job file is wrong, all errors said at once; with the exit status
             of the training if it fails.
     """
+    from synthstats_lightning.jobs import process, searching
     from synthstats_lightning.jobs.configs import JobError, read_toml
     from synthstats_lightning.jobs.launch import Launch, missing_files
-    from synthstats_lightning.jobs.process import run_process
     from synthstats_lightning.jobs.translation import translate
-    from synthstats_lightning.jobs.translation.graph import MISSING
 
     try:
         translation = translate(read_toml(options.file))
@@ -64,17 +63,15 @@ def run(options: Namespace) -> dict[str, Any] | None:
         print(f"warning: {line}", file=sys.stderr)
     if problems := [*translation.problems, *missing_files(translation)]:
         _fail_all([f"{options.file}: {problem}" for problem in problems])
-    if translation.kind == "graph":
-        fail(f"{options.file}: {MISSING}")
     try:
         overlays = [find_config(name) for name in options.config]
         launch = Launch(translation, Path(options.output), options.seed, options.resume, overlays)
     except (FileNotFoundError, ValueError) as error:
         fail(str(error))
     if options.print_config is not None:
-        from synthstats_lightning.cli.lightning import run_lightning
+        from synthstats_lightning.cli.main import main
 
-        run_lightning(["fit", *launch.configs, "--print_config"])
+        main([launch.command, *launch.configs, "--print_config"])
         return None
     if translation.smoke != "no":
         from synthstats_lightning.cli.check import run_check
@@ -84,7 +81,10 @@ def run(options: Namespace) -> dict[str, Any] | None:
             return None
     folder = launch.begin()
     print(f"run: {folder}", flush=True)
-    ended = run_process(launch.arguments, folder, translation.kind, launch.environment)
+    if translation.kind == "graph":
+        ended = searching.run_search_process(launch.arguments, folder, launch.told, launch.environment)
+    else:
+        ended = process.run_process(launch.arguments, folder, translation.kind, launch.environment)
     print(f"{ended.result['status']}: {folder / 'result.json'}")
     if ended.status or ended.result["status"] != "succeeded":
         raise SystemExit(ended.status or 1)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from synthstats_lightning.jobs.translation.configuration import Configuration
-from synthstats_lightning.jobs.translation.graph import GRAPH_KEYS, GraphSettings, graph_settings
+from synthstats_lightning.jobs.translation.draft import Draft
+from synthstats_lightning.jobs.translation.graph import (
+    GRAPH_KEYS,
+    GraphSettings,
+    graph_settings,
+    translate_graph,
+)
 from synthstats_lightning.jobs.translation.key import Key
 from synthstats_lightning.jobs.translation.reading import Read, read_values
 from synthstats_lightning.jobs.translation.rl import translate_rl
@@ -18,6 +24,11 @@ from synthstats_lightning.jobs.translation.sft_keys import SFT_KEYS
 JobKind = Literal["rl", "sft", "graph"]
 KEYS: Mapping[JobKind, tuple[Key, ...]] = {"rl": RL_KEYS, "sft": SFT_KEYS, "graph": GRAPH_KEYS}
 """Every key of each kind of job: the one table that is checked, translated and documented."""
+TRANSLATORS: Mapping[JobKind, Callable[[Mapping[str, Any]], Draft]] = {
+    "rl": translate_rl,
+    "sft": translate_sft,
+    "graph": translate_graph,
+}
 NAMES: Mapping[JobKind, str] = {"rl": "an RL job", "sft": "an SFT job", "graph": "a graph search"}
 
 
@@ -26,12 +37,12 @@ class Translation:
     """What a job file comes to.
 
     Attributes:
-        configuration: What `fit` is given; empty for a search.
+        configuration: What `fit` is given, or `search`.
         problems: Everything that is wrong, a line each; with any of them there is nothing to run.
         warnings: What the user should know, a line each.
         kind: What kind of job it is.
         values: Values by dotted key under its present name, of those that are right.
-        search: The search that a graph job asks for; `None` for the other kinds.
+        search: The search that a graph job asks for; `None` for jobs that train.
         smoke: Whether the job is tried before it runs (`"first"`), or only tried (`"only"`).
     """
 
@@ -57,15 +68,14 @@ def translate(document: Mapping[str, Any], kind: JobKind | None = None) -> Trans
     """
     found = job_kind(document) if kind is None else kind
     read = read_values(document, KEYS[found], NAMES[found])
-    if found == "graph":
-        return Translation({}, read.problems, read.warnings, found, read.values, graph_settings(read.values))
-    draft = translate_rl(read.values) if found == "rl" else translate_sft(read.values)
+    draft = TRANSLATORS[found](read.values)
     return Translation(
         draft.configuration,
         list(dict.fromkeys([*read.problems, *draft.problems])),
         list(dict.fromkeys([*read.warnings, *draft.warnings])),
         found,
         read.values,
+        graph_settings(read.values) if found == "graph" else None,
         smoke=_smoke(read),
     )
 
