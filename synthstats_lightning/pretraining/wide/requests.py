@@ -106,7 +106,7 @@ def _crossed(table: _Table) -> None:
 
 def _series(table: _Table) -> None:
     table.rows = max(table.rows, 16)
-    repeats = table.rng.choice((1, 1, 1, 2, 3))
+    repeats = table.rng.choice((1, 1, 1, 2, 3, 5))
     steps = max(12, min(MOST_STEPS, table.rows // repeats))
     table.rows = max(table.rows, steps)
     start = table.rng.choice((0, 0, 1, 1, 1, table.rng.randint(1900, 2010)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -11,7 +12,14 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats
 
-from synthstats_lightning.pretraining.wide import Request, draw_covariates, draw_request, simulate
+from synthstats_lightning.pretraining.wide import (
+    WEIGHTS,
+    Request,
+    draw_covariates,
+    draw_program,
+    draw_request,
+    simulate,
+)
 from synthstats_lightning.pretraining.wide.interpreter import draw_response
 from synthstats_lightning.pretraining.wide.program import Program
 from synthstats_lightning.pretraining.wide.samplers import SAMPLERS, Law, draw
@@ -157,3 +165,13 @@ def test_limits_are_told_where_the_response_was_cut_short_and_nowhere_else():
         assert (made.response[told] == covariates[limit][told]).all()
         assert (made.response[~told] < covariates[limit][~told]).all()
         assert made.task().censoring == request.censoring
+
+
+def test_two_species_are_followed_to_the_last_row_of_a_time_that_is_not_whole():
+    columns = (Column("hours", "continuous", 0.0, 7.6), Column("wolf", "binary", 0.0, 1.0))
+    request = Request(columns, Column("number", "count", 2.0, 90.0), 30)
+    weights = replace(WEIGHTS, simple=0.0, forms={"two_species": 1.0})
+    rng = Random(1)
+    programs = [draw_program(rng, request, weights) for _ in range(20)]
+    assert {program.form for program in programs} == {"two_species"}
+    assert any(simulate(rng, request, program) is not None for program in programs)

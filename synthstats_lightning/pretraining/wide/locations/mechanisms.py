@@ -98,7 +98,7 @@ def write_two_species(draft: Draft) -> str:
     prey, predators = draft.name("u"), draft.name("v")
     draft.statements += [
         f"{prey}, {predators} = [{start[0]}], [{start[1]}]",
-        f"for _ in range({int(time.high)}):",
+        f"for _ in range({math.ceil(time.high)}):",
         f"    {prey}.append({prey}[-1] + {growth}*(1 - pt.exp({predators}[-1] - {balance[1]})))",
         f"    {predators}.append({predators}[-1] + {death}*(pt.exp({prey}[-1] - {balance[0]}) - 1))",
     ]

@@ -6,15 +6,25 @@ from synthstats_lightning.pretraining.numbers import coarse, text
 from synthstats_lightning.pretraining.wide.draft import Draft, plus
 from synthstats_lightning.pretraining.wide.locations.form import Form
 from synthstats_lightning.pretraining.wide.locations.terms import other_terms
+from synthstats_lightning.pretraining.wide.request import MOST_STEPS
 from synthstats_lightning.tasks.columns import Column
 
 PERIODS = (4, 7, 12, 24, 52)
 """Steps of a season."""
 
 
-def _steps(draft: Draft) -> tuple[Column, int, str]:
+LONGEST_WALK = 100
+LONGEST_AUTOREGRESSION = 50
+"""Steps at most of a process whose covariance depends on a parameter: more take the engine too long."""
+
+
+def _along(draft: Draft, longest: int) -> list[Column]:
+    return [column for column in draft.request.steps if column.high - column.low < longest]
+
+
+def _steps(draft: Draft, longest: int = MOST_STEPS) -> tuple[Column, int, str]:
     """A column of steps, how many there are, and the source of the number of a row's step."""
-    column = draft.rng.choice(draft.request.steps)
+    column = draft.rng.choice(_along(draft, longest))
     low, high = int(column.low), int(column.high)
     place = column.name if low == 0 else f"{column.name} - {low}" if low > 0 else f"{column.name} + {-low}"
     return column, high - low + 1, place
@@ -26,7 +36,7 @@ def write_random_walk(draft: Draft) -> str:
     Args:
         draft: The program so far.
     """
-    column, number, place = _steps(draft)
+    column, number, place = _steps(draft, LONGEST_WALK)
     level = draft.level()
     step = draft.positive("tau", 0.5 * draft.target.span / number**0.5)
     start = text(coarse(0.1 * draft.target.span))
@@ -43,7 +53,7 @@ def write_autoregression(draft: Draft) -> str:
     Args:
         draft: The program so far.
     """
-    column, number, place = _steps(draft)
+    column, number, place = _steps(draft, LONGEST_AUTOREGRESSION)
     level = draft.level()
     rho = draft.state("p", f"Uniform({draft.rng.choice(('-1', '0'))}, 1)")
     step = draft.positive("tau", 0.25 * draft.target.span)
@@ -114,9 +124,17 @@ def _in_steps(draft: Draft) -> bool:
 
 
 FORMS = {
-    "random_walk": Form(_in_steps, write_random_walk, "a level that wanders", ("series",)),
+    "random_walk": Form(
+        lambda draft: bool(_along(draft, LONGEST_WALK)),
+        write_random_walk,
+        "a level that wanders",
+        ("series",),
+    ),
     "autoregression": Form(
-        _in_steps, write_autoregression, "a level with autocorrelated departures", ("series",)
+        lambda draft: bool(_along(draft, LONGEST_AUTOREGRESSION)),
+        write_autoregression,
+        "a level with autocorrelated departures",
+        ("series",),
     ),
     "season": Form(_in_steps, write_season, "effects or a wave of a known period, often with a trend"),
     "wave": Form(
