@@ -146,6 +146,7 @@ SECTION_TEXTS = {
     "budget": "Time for a whole run, the report included; off with `budget.minutes: null`.",
     "rollouts": "Training programs from inference servers.",
     "scoring": "Sampling, reward and workers.",
+    "proposals": "Programs of a chat model that the policy learns from; off with `proposals.url: null`.",
     "report": "What a run shows at its end; off with `report.num_programs: null`.",
     "checkpoint": "Lightning's own `ModelCheckpoint`.",
     "metrics": "How training goes, from fresh programs.",
