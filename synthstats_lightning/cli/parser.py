@@ -41,6 +41,8 @@ OWN_COMMANDS = {
     "job": "run a job file, and follow its events: RL, SFT or graph search",
     "runs": "list, show and compare the runs in a folder",
     "score": "score one program, or audit a program or a run's best",
+    "evaluate": "evaluate any policy by BoxingGym's protocol: one JSON and one table",
+    "serve": "score programs and roll out episodes over HTTP, for other systems",
     "sandbox": "attack the sandbox from inside, to prove that it holds on this machine",
     "configs": "list the configurations that come with the package, print one or copy it out",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +36,23 @@ Writer = Callable[[Task, int], Sequence[WrittenProgram]]
 """From a task and the seed of its instance to programs, drawn independently from a policy."""
 
 
+@dataclass
+class Usage:
+    """What writing programs has cost so far.
+
+    Attributes:
+        read: Tokens of prompts, each counted once for all programs that answer it.
+        written: Tokens of programs, stop tokens included.
+    """
+
+    read: int = 0
+    written: int = 0
+
+
 class PolicyWriter:
     """Programs from a module's policy, given the prompt of the task.
+
+    Equal seeds give equal programs, whichever process of a run asks.
 
     Args:
         module: A module whose policy is loaded.
@@ -44,6 +60,9 @@ class PolicyWriter:
         sampling: Temperature and length; the module's own by default.
         proposal: What the proposal's prompt shows of a task's data, as where the policy was trained.
         instructions: What both prompts say of programs, as there.
+
+    Attributes:
+        usage: Tokens that were read and written so far.
 
     Raises:
         ValueError: If `num_programs` is below 1.
@@ -63,6 +82,12 @@ class PolicyWriter:
         self.num_programs = num_programs
         self.sampling = sampling
         self.words = proposal, instructions
+        self.usage = Usage()
+
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens that are written for one instance."""
+        return self.num_programs * (self.sampling or self.module.sampling).max_new_tokens
 
     def __call__(self, task: Task, seed: int) -> list[WrittenProgram]:
         """Fresh programs for a task.
@@ -74,7 +99,9 @@ class PolicyWriter:
         settings = self.sampling or self.module.sampling
         stream = Stream.ENTRANTS.at(seed)
         prompt = task_prompt(looking(task, *self.words))
-        samples = self.module.sample([prompt], self.num_programs, settings, stream)
+        samples = self.module.sample([prompt], self.num_programs, settings, stream, rank=0)
+        self.usage.read += len(self.module.loaded_policy.encode_prompt(*prompt))
+        self.usage.written += int(samples.program_mask.sum())
         log_prob = np.asarray(samples.log_prob.tolist())
         return [
             WrittenProgram(source, float(log_prob[row]), bool(samples.stopped[row]))

@@ -59,6 +59,9 @@ class EnvironmentRun:
         policy: Writes programs, from the prompt of the task at the largest budget; without it the two rows
             of a policy are left out.
         choose: Chooses the experiments; random designs by default.
+        scale: What errors are standardised by; it depends on environment, goal and points alone, and is
+        computed
+            by default.
 
     Raises:
         ValueError: If the environment has no such goal or no reference program.
@@ -73,7 +76,9 @@ class EnvironmentRun:
         oracle: bool = True,
         policy: Writer | None = None,
         choose: Chooser | None = None,
+        scale: Standardisation | None = None,
     ) -> None:
+        self.scale = scale
         self.simulator = copy.deepcopy(simulator)
         self.settings = settings or EvaluationSettings()
         self._rows = (oracle, policy is not None)
@@ -96,7 +101,7 @@ class EnvironmentRun:
             RuntimeError: If a baseline program fails.
         """
         settings = self.settings
-        scale = standardisation(self.simulator, settings.goal, settings.points, settings.reference_instances)
+        scale = self.scale or environment_scale(self.simulator, settings)
         for instance in self._instances:
             if settings.eig_candidates:
                 try:
@@ -108,6 +113,16 @@ class EnvironmentRun:
         for instance in self._instances:
             for budget in settings.budgets:
                 yield from _measure(instance, budget, settings, scale, *self._rows)
+
+
+def environment_scale(simulator: Simulator, settings: EvaluationSettings) -> Standardisation:
+    """What the errors of an environment are standardised by.
+
+    Args:
+        simulator: The environment; its instance does not matter.
+        settings: Goal, points and instances of the protocol.
+    """
+    return standardisation(simulator, settings.goal, settings.points, settings.reference_instances)
 
 
 def evaluate_environment(

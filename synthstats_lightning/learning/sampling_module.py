@@ -135,6 +135,7 @@ class SamplingModule(LightningModule):
         settings: SamplingSettings,
         stream: int,
         environments: Sequence[Environment] = (),
+        rank: int | None = None,
     ) -> SampledPrograms:
         """Fresh programs, or episodes, from the policy as it is now.
 
@@ -144,6 +145,7 @@ class SamplingModule(LightningModule):
             settings: Temperature, exploration and length.
             stream: Number of the random stream: equal seed, rank and stream give equal programs.
             environments: What the policy talks to, one a prompt, for episodes of several turns.
+            rank: Whose random streams are drawn from; this process's own by default.
         """
         policy = self.loaded_policy
         settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
@@ -152,7 +154,8 @@ class SamplingModule(LightningModule):
             check_plain(policy, "experiments")
         encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
         priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
-        at: dict[str, Any] = {"seed": self.seed, "rank": self.global_rank, "step": stream}
+        rank = self.global_rank if rank is None else rank
+        at: dict[str, Any] = {"seed": self.seed, "rank": rank, "step": stream}
         at |= {"prior_prompts": priors, "backend": self.backend_of(stream)}
         with float32_by_default():
             if environments:

@@ -56,6 +56,14 @@ def test_without_lightning() -> None:
     assert bool(found["log_prob"].isfinite().all())
 
 
+def test_losses_by_plain_tensors() -> None:
+    found = run(snippet("how-to/serving.md", "import torch"))
+    target = found["log_reward"].softmax(0)
+    assert found["log_prob"].exp().tolist() == pytest.approx(target.tolist(), abs=0.01)
+    assert found["log_z"].item() == pytest.approx(found["log_reward"].logsumexp(0).item(), abs=0.02)
+    assert found["spread"].item() < 1e-3
+
+
 NOISE = np.random.default_rng(0).normal(0.0, 2.0, 20)
 PLANTS = "dose,height\n" + "".join(
     f"{place / 4},{10 + 3 * place - place * place / 9 + NOISE[place]:.2f}\n" for place in range(20)

@@ -1,0 +1,116 @@
+"""A policy as a command line names it: a checkpoint, a bundled model, or a run's programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from synthstats_lightning.evaluation.entrants import Usage, WrittenProgram
+from synthstats_lightning.tasks import Task
+
+POLICY_HELP = (
+    "what is evaluated: a checkpoint (or a folder with some, of which the newest counts), a run's"
+    " programs.jsonl,"
+    " or the name of a bundled language model as it is before training"
+)
+
+
+@runtime_checkable
+class Entrant(Protocol):
+    """What writes programs, and counts the tokens of it.
+
+    Attributes:
+        usage: Tokens that were read and written so far.
+        most_tokens: Most tokens that are written for one instance.
+    """
+
+    usage: Usage
+
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens that are written for one instance."""
+        ...
+
+    def __call__(self, task: Task, seed: int) -> Sequence[WrittenProgram]:
+        """Programs for an instance."""
+        ...
+
+
+class NamedPolicy(NamedTuple):
+    """A policy that was found.
+
+    Attributes:
+        entrant: It writes the programs.
+        of: What decides which programs it writes; an evaluation that is resumed must find the same.
+    """
+
+    entrant: Entrant
+    of: dict[str, Any]
+
+
+Opener = Callable[[str, int], NamedPolicy]
+"""From an argument and a number of programs for each instance to a policy."""
+
+PREFIXES: dict[str, Opener] = {}
+"""What an argument may begin with, such as `openai:`, and what opens it then; before files are looked for."""
+
+
+def named_policy(value: str, num_programs: int) -> NamedPolicy:
+    """The policy that an argument names.
+
+    Args:
+        value: What the user gave.
+        num_programs: Programs for each instance.
+
+    Raises:
+        ValueError: If it names none, or what it names is no policy.
+        FileNotFoundError: If there is no such file.
+    """
+    for prefix, opener in PREFIXES.items():
+        if value.startswith(prefix):
+            return opener(value, num_programs)
+    if value.endswith(".jsonl"):
+        return _of_programs(value, num_programs)
+    return _of_model(value, num_programs)
+
+
+def _of_programs(value: str, num_programs: int) -> NamedPolicy:
+    from synthstats_lightning.evaluation.recorded import RecordedWriter
+
+    path = Path(value)
+    writer = RecordedWriter(path, num_programs)
+    return NamedPolicy(writer, {"programs": str(path.resolve()), "bytes": path.stat().st_size})
+
+
+def _of_model(value: str, num_programs: int) -> NamedPolicy:
+    import torch
+
+    from synthstats_lightning.evaluation.entrants import PolicyWriter
+    from synthstats_lightning.module import GFlowNetModule
+    from synthstats_lightning.policy.loading import BUNDLED
+    from synthstats_lightning.runtime.checkpoints import newest_checkpoint, usable_checkpoint
+
+    path = Path(value)
+    if value in BUNDLED and not path.exists():
+        module = GFlowNetModule(policy=value, tasks=["evaluated"])
+        module.configure_model()
+        return NamedPolicy(PolicyWriter(module, num_programs), {"model": value})
+    if not path.exists():
+        raise FileNotFoundError(
+            f"policy must be a checkpoint, a .jsonl file of programs or one of {', '.join(BUNDLED)}, got"
+            f" {value!r},"
+            " which is no file"
+        )
+    found = newest_checkpoint([path]) if path.is_dir() else usable_checkpoint(path)
+    if found is None:
+        raise FileNotFoundError(
+            f"policy must hold a whole checkpoint, got the folder {value}, which holds none"
+        )
+    saved = torch.load(found, map_location="cpu", weights_only=True)
+    data = saved.get("ReplayDataModule") or {}
+    words = data.get("proposal", "nothing"), data.get("instructions", "short")
+    module = GFlowNetModule.load_from_checkpoint(found, map_location="cpu")
+    module.eval()
+    writer = PolicyWriter(module, num_programs, None, *words)
+    return NamedPolicy(writer, {"checkpoint": str(found.resolve()), "step": saved.get("global_step")})
