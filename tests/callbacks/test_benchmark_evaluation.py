@@ -94,6 +94,8 @@ def fitted(folder, *callbacks, steps):
     return run, {name: value.clone() for name, value in module.named_parameters() if value.requires_grad}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_steers_a_run_and_changes_nothing_of_it(tmp_path):
     evaluation = BenchmarkEvaluation(TINY, num_programs=1, oracle=False, every_n_steps=1, seeds=(3,))
     saving = ModelCheckpoint(

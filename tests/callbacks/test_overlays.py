@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import yaml
+from lightning.pytorch.callbacks import EarlyStopping
 
 from synthstats_lightning import ReplayDataModule, Reward
 from synthstats_lightning.cli.parser import OneLineErrors
@@ -51,6 +52,23 @@ def test_exploration_overlay():
     assert scoring.sampling == SamplingSettings(160, epsilon=0.002, temperature_high=1.6)
     assert scoring.prefix_resampling_fraction == 0.2
     assert metrics.prefixes.lengths == (8, 32, 64)
+
+
+def test_overlays_that_steer_by_the_protocol():
+    callbacks = made("quickstart", "trainer/benchmark_evaluation_checkpoint")
+    evaluation, saving = callbacks["BenchmarkEvaluation"], callbacks["ModelCheckpoint"]
+    assert (evaluation.every_n_steps, evaluation.settings.budgets) == (100, (5,))
+    assert (evaluation._training.seeds, evaluation.oracle) == ((1, 2), False)
+    assert (saving.monitor, saving.mode) == ("benchmark/lpd_gain", "max")
+    assert saving._every_n_train_steps == evaluation.every_n_steps
+    stop = content("trainer/benchmark_evaluation_stop")
+    (stopping,) = stop["trainer"]["callbacks"]
+    own = EarlyStopping(**stopping["init_args"])
+    assert (own.monitor, own.mode, own._check_on_train_epoch_end) == (saving.monitor, "max", True)
+    steps = stop["data"]["init_args"]["steps_per_epoch"]
+    assert (
+        made("quickstart", "trainer/benchmark_evaluation_stop")["BenchmarkEvaluation"].every_n_steps == steps
+    )
 
 
 def test_checkpoints_by_the_clock():

@@ -32,6 +32,7 @@ with pm.Model() as model:
     pm.Normal("y", a + b * np.log(data.age), s, observed=data.length)
 """
 SPIN = "n = {}\nwhile True:\n    n += 1\n"
+pytestmark = pytest.mark.timeout(900)
 HOSTILE = 3
 """Cases of the benchmark's that are served here."""
 

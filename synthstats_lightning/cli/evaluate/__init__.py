@@ -26,13 +26,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the subcommand's arguments to its parser."""
     parser.add_argument("--policy", type=str, required=True, help=POLICY_HELP)
     parser.add_argument(
-        "--seeds", type=list[int], nargs="+", default=[1, 2, 3, 4, 5], help="instances of each environment"
+        "--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5], help="instances of each environment"
     )
     parser.add_argument(
         "--environments",
-        type=list[str] | None,
+        type=str,
         nargs="+",
-        default=None,
+        default=[],
         help="names of simulated environments; by default all, or all that the programs are of",
     )
     parser.add_argument(
@@ -129,11 +129,11 @@ def run(options: Namespace) -> dict[str, Any]:
     return made
 
 
-def chosen_environments(given: Sequence[str] | None, policy: NamedPolicy) -> list[str]:
+def chosen_environments(given: Sequence[str], policy: NamedPolicy) -> list[str]:
     """The environments of an evaluation.
 
     Args:
-        given: Names that the user gave.
+        given: Names that the user gave; none for all.
         policy: What is evaluated; one that only has programs of some environments is evaluated on those.
 
     Raises:
@@ -142,7 +142,7 @@ def chosen_environments(given: Sequence[str] | None, policy: NamedPolicy) -> lis
     from synthstats_lightning.tasks.simulators import SIMULATORS
 
     able = getattr(policy.entrant, "environments", None)
-    names = [name for name in SIMULATORS if able is None or name in able] if given is None else list(given)
+    names = [name for name in SIMULATORS if able is None or name in able] if not given else list(given)
     if not names or len(set(names)) < len(names):
         found = f", and there are programs for {', '.join(able)}" if able is not None else ""
         raise ValueError(
