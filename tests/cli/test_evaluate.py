@@ -57,7 +57,7 @@ def test_what_is_done_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert rows["policy_set"]["2"]["lpd_gain"] == pytest.approx(0.0, abs=1e-9)
     assert (rows["policy_set"]["2"]["failures"], rows["policy_set"]["2"]["runs"]) == (0, 2)
     assert both["headline"]["lpd_gain"] == rows["policy_set"]["2"]["lpd_gain"]
-    assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == both
+    assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == json.loads(json.dumps(both))
     text = (tmp_path / "out" / "evaluation.md").read_text()
     assert "## death_process" in text
     assert "| policy_set | 2 |" in text
