@@ -159,15 +159,15 @@ def checkpoints_in(folder: Path, events: Sequence[Event] = ()) -> list[Checkpoin
 
 
 def model_in(folder: Path, checkpoints: Sequence[Checkpoint] = ()) -> str | None:
-    """What another run can start from: the adapter in a run's folder, else its last checkpoint.
+    """What another run can start from: the adapter or model in a run's folder, else its last checkpoint.
 
     Args:
         folder: The run's folder.
         checkpoints: The run's checkpoints, in the order of their steps.
     """
-    adapter = folder / "adapter"
-    if any((adapter / name).is_file() for name in ("adapter_config.json", "config.json")):
-        return str(adapter)
+    for kind, file in (("adapter", "adapter_config.json"), ("model", "config.json")):
+        if (folder / kind / file).is_file():
+            return str(folder / kind)
     return checkpoints[-1].path if checkpoints else None
 
 

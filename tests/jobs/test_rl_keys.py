@@ -48,12 +48,13 @@ EFFECTS: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
     ),
     ("policy.source", "runs/a/step5.ckpt", {}, {"ckpt_path": "runs/a/step5.ckpt", f"{INIT}.policy": None}),
     ("policy.source", "runs/a/adapter", {}, {f"{INIT}.adapter": "runs/a/adapter"}),
-    ("policy.trainer_mode", "lora", {}, {f"{INIT}.lora.rank": 16}),
+    ("policy.trainer_mode", "lora", {}, {f"{INIT}.trainer_mode": "lora"}),
+    ("policy.trainer_mode", "full", {}, {f"{INIT}.trainer_mode": "full"}),
     (
         "policy.trainer_mode",
         "qlora",
         {"policy.base": "Qwen/Qwen3-4B", "compute.gpu_type": "H100"},
-        {f"{INIT}.model.load_in_4bit": True, f"{INIT}.model.dtype": "bfloat16"},
+        {f"{INIT}.trainer_mode": "qlora", f"{INIT}.model.dtype": "bfloat16"},
     ),
     (
         "policy.label",
@@ -266,7 +267,12 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         "must be one of grpo, gspo, rloo for",
     ),
     ("policy.source", "a", {"policy.base": "tiny"}, "policy must have base or source, and has both"),
-    ("policy.trainer_mode", "full", {}, "policy.trainer_mode must be 'lora' or 'qlora', got 'full'"),
+    (
+        "policy.trainer_mode",
+        "full",
+        {"policy.source": "a/adapter"},
+        "must be 'lora' or 'qlora' where policy.source is an adapter.*, got 'full'",
+    ),
     ("policy.trainer_mode", "qlora", {}, "must be 'lora' on a CPU, got 'qlora'"),
     ("policy.label", "a/b", {}, "label must be a name of a folder, got 'a/b'"),
     (

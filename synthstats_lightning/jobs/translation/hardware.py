@@ -62,14 +62,16 @@ def translate_mode(draft: Draft, name: str, mode: str) -> None:
         name: The key that says it.
         mode: `lora`, `qlora` or `full`.
     """
+    if mode != "lora" or name in draft.values:
+        draft.put("model.init_args.trainer_mode", mode)
     if mode == "qlora":
         if draft.get("trainer.accelerator") == "cpu":
             draft.problems.append(
                 f"{name} must be 'lora' on a CPU, got 'qlora': 4-bit weights need a GPU (compute.gpu_type)"
             )
-        draft.put("model.init_args.model.load_in_4bit", True)
         draft.put("model.init_args.model.dtype", "bfloat16")
     elif mode == "full":
-        draft.problems.append(
-            f"{name} must be 'lora' or 'qlora', got 'full': all weights cannot be trained yet"
-        )
+        if draft.get("model.init_args.adapter") is not None:
+            draft.refuse(name, "'lora' or 'qlora' where policy.source is an adapter: give a model as base")
+        if draft.has("training.lora"):
+            draft.warnings.append(f"training.lora has no effect where {name} is 'full'")

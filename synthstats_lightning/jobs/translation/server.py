@@ -17,7 +17,9 @@ def translate_server(draft: Draft, on_policy: bool) -> None:
     served = draft.given("rollout.policy_name", "local" if url is None else "vllm") == "vllm"
     for name, option in SERVERS_OWN.items():
         if f"vllm.{name}" in draft.values:
-            draft.problems.append(f"vllm.{name} is the server's own option: start it with {option}")
+            draft.problems.append(
+                f"vllm.{name} is the server's own option: start it with {option} (`serve-policy` prints how)"
+            )
     _check_sync(draft)
     if served and url is None:
         draft.problems.append("vllm.url must say where the server is, where rollout.policy_name is 'vllm'")

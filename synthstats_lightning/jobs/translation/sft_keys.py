@@ -140,7 +140,7 @@ SFT_KEYS = (
     Key(
         "training.mode",
         "text",
-        "An adapter is trained (lora), on a base in 4 bits (qlora, GPU only); all weights (full): refused.",
+        "An adapter is trained (lora), on a base in 4 bits (qlora, GPU only), or all weights are (full).",
         allowed=MODES,
         default="lora",
     ),
