@@ -120,7 +120,10 @@ def _step(
     whole = loss + training.plan_weight * plan.total() * len(batch.starts) / len(log_probs)
     pupil.zero_grad(set_to_none=True)
     whole.backward()
-    parameters = [parameter for parameter in pupil.parameters() if parameter.grad is not None]
+    parameters = list(pupil.parameters())
+    for parameter in parameters:
+        if parameter.grad is None:  # of the table of levels, in a process none of whose rows has a digest
+            parameter.grad = torch.zeros_like(parameter)
     average_gradients(parameters)
     nn.utils.clip_grad_norm_(parameters, training.max_gradient_norm)
     for optimizer in optimizers:
@@ -132,7 +135,7 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
     """Replaces gradients by their means over all processes; alone it does nothing.
 
     Args:
-        parameters: Those that have a gradient, the same in all processes.
+        parameters: The same in all processes; each of them has a gradient.
     """
     if not distributed.is_initialized():
         return
