@@ -160,6 +160,8 @@ def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
     import synthstats_lightning.tasks as tasks
     from synthstats_lightning import DemonstrationDataModule, GFlowNetModule, ReplayDataModule
     from synthstats_lightning.cli.sections import SECTIONS
+    from synthstats_lightning.searchers import Evolution, ModelSMC, SampleAndWeight
+    from synthstats_lightning.searchers.settings import SearchSettings
     from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
 
     entries = [
@@ -178,6 +180,16 @@ def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
             "tasks",
             "Entries of `data.init_args.tasks`, each with a `class_path` and `init_args`.",
             [("init_args", entry) for entry in entries],
+        ),
+        (
+            "search",
+            "How `search` finds programs; `fit` does not have this section.",
+            [("search", SearchSettings)],
+        ),
+        (
+            "searchers",
+            "Values of `search.method`.",
+            [("init_args", item) for item in (SampleAndWeight, ModelSMC, Evolution)],
         ),
         ("objectives", "Values of `model.init_args.objective`.", objectives()),
     ]

@@ -16,6 +16,7 @@ from jsonargparse import ArgumentParser, Namespace
 from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.cli.parser import PROGRAM, find_config
 from synthstats_lightning.runtime.command_time import check_minutes
+from synthstats_lightning.searchers.methods import Method, budget_overlay, named_method
 from synthstats_lightning.tasks import CSVTask
 
 FEWEST_ROWS = 5
@@ -44,6 +45,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=int | None,
         default=None,
         help="training steps, with every schedule in proportion, instead of --minutes",
+    )
+    parser.add_argument(
+        "--method",
+        type=str | None,
+        default=None,
+        help="how programs are searched for: a name of configs/searchers, or of configs/objective for one"
+        " that trains; trajectory balance by default",
+    )
+    parser.add_argument(
+        "--programs",
+        type=int | None,
+        default=None,
+        help="distinct programs to have scored at most, by any method, instead of --minutes",
     )
     parser.add_argument("--policy", type=str | None, default=None, help="language model; tiny by default")
     parser.add_argument("--description", type=str | None, default=None, help="one sentence on the data")
@@ -82,10 +96,7 @@ def run(options: Namespace) -> Any:
     """
     settings = task_settings(options)
     try:
-        if options.steps is None:
-            check_minutes(options.minutes)
-        elif options.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {options.steps}")
+        method, limited, steps = _method(options)
         for path in options.compare:
             if not Path(path).is_file():
                 raise FileNotFoundError(f"compare must name files with programs, got {path}, which is none")
@@ -99,15 +110,21 @@ def run(options: Namespace) -> Any:
         fail(str(error))
     if task.num_rows < FEWEST_ROWS:
         fail(f"{options.file} must have at least {FEWEST_ROWS} rows, got {task.num_rows}")
-    from synthstats_lightning.cli.lightning import run_lightning
+    from synthstats_lightning.cli.main import main
 
-    given = ["fit", "--config", BASE]
-    for overlay in (*overlays, json.dumps(configuration(options, settings, task.name))):
+    own = [find_config(method.overlay)] if method is not None else []
+    given = ["fit" if method is None else method.command, "--config", BASE]
+    for overlay in (
+        *own,
+        json.dumps(limited),
+        *overlays,
+        json.dumps(configuration(options, settings, task.name)),
+    ):
         given += ["--config", overlay]
-    if options.steps is not None:
-        given += ["--steps", str(options.steps)]
+    if steps is not None:
+        given += ["--steps", str(steps)]
     if options.show_config:
-        return run_lightning([*given, "--print_config"])
+        return main([*given, "--print_config"])
     print(_understood(task), file=sys.stderr)
     if not OWN_CHOICE & set(task_settings(options)) and "screen" in settings:
         print(
@@ -117,14 +134,40 @@ def run(options: Namespace) -> Any:
         )
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    done, timed = run_lightning(given), options.steps is None
+    done, timed = main(given), options.steps is None and options.programs is None
+    if given[0] == "search":
+        return done
     folder = Path(done.trainer.log_dir or options.output)
     steps, again = done.trainer.global_step, f"{PROGRAM} fit --config {folder / 'config.yaml'}"
     print(f"training steps: {steps}; all is in {folder}, and `{again}` repeats it")
     if steps < FEW_STEPS:
-        more = "--minutes" if timed else "--steps"
+        more = "--minutes" if timed else "--steps" if options.programs is None else "--programs"
         print(f"so few steps leave the policy much as it was before training: more {more} will change that")
     return done
+
+
+def _method(options: Namespace) -> tuple[Method | None, dict[str, Any], int | None]:
+    """The method, what its budget makes of a configuration, and training steps where they are given.
+
+    Raises:
+        ValueError: If there is no such method, or its end is wrong.
+    """
+    method = None if options.method is None else named_method(options.method)
+    if options.steps is not None and options.steps < 1:
+        raise ValueError(f"steps must be at least 1, got {options.steps}")
+    if options.steps is not None and options.programs is not None:
+        raise ValueError(f"programs must not be given with steps, got {options.programs}")
+    if options.programs is not None:
+        limited, steps = budget_overlay(method or named_method("trajectory_balance"), options.programs)
+        return method, limited, steps
+    if method is not None and not method.trains:
+        if options.steps is not None:
+            raise ValueError(f"steps must not be given for {method.name}, which does not train")
+        check_minutes(options.minutes)
+        return method, {"scoring": {"max_programs": None}}, None
+    if options.steps is None:
+        check_minutes(options.minutes)
+    return method, {}, options.steps
 
 
 def policy_of(overlays: Sequence[str]) -> str | None:
@@ -193,7 +236,7 @@ def configuration(options: Namespace, settings: dict[str, Any], name: str) -> di
             "enable_model_summary": False,
         },
     }
-    if options.steps is None:
+    if options.steps is None and options.programs is None:
         found["budget"] = {"minutes": options.minutes}
     if options.compare:
         found["report"] = {"compare": list(options.compare)}

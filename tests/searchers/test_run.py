@@ -1,0 +1,129 @@
+"""Searches and training under one budget, with the tiny policy and scores that are made up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from lightning.pytorch import Trainer
+
+from synthstats_lightning import GFlowNetModule, PosteriorReport, ProgramScoring, ReplayDataModule
+from synthstats_lightning.objectives import GRPO, TrajectoryBalance
+from synthstats_lightning.policy import LoraSettings, SamplingSettings
+from synthstats_lightning.reports.from_folder import from_folder
+from synthstats_lightning.reports.journal import read_records
+from synthstats_lightning.reports.run_posterior import load_posterior
+from synthstats_lightning.reports.search_outcome import read_outcome
+from synthstats_lightning.searchers import Evolution, ModelSMC, SampleAndWeight
+from synthstats_lightning.searchers.methods import budget_overlay, methods, named_method
+from synthstats_lightning.searchers.run import SearchRun
+from synthstats_lightning.tasks import get_task
+from synthstats_lightning.testing.fakes import FakeExecutor
+
+METHODS = (SampleAndWeight(12), ModelSMC(12), Evolution(12))
+
+
+@pytest.fixture(scope="module")
+def module():
+    made = GFlowNetModule(seed=1, lora=LoraSettings(rank=2), sampling=SamplingSettings(max_new_tokens=80))
+    made.configure_model()
+    return made
+
+
+def searched(searcher, module, folder, programs):
+    scoring = ProgramScoring(max_programs=programs, executor=FakeExecutor())
+    made = SearchRun(searcher, module, scoring, folder)
+    try:
+        return made.run([get_task("dugongs")])
+    finally:
+        made.close()
+
+
+def lines(folder):
+    """Of `programs.jsonl`, without what differs from one clock to another."""
+    return sorted(
+        (record.source, record.count, record.fresh, record.step, record.log_prob)
+        for record in read_records(folder)
+    )
+
+
+@pytest.mark.parametrize("searcher", METHODS, ids=lambda each: type(each).__name__)
+def test_a_search_that_goes_on_is_one_that_never_stopped(searcher, module, tmp_path):
+    at_once = searched(searcher, module, tmp_path / "at_once", 40)
+    searched(searcher, module, tmp_path / "twice", 25)
+    assert len(lines(tmp_path / "twice")) == 25
+    twice = searched(searcher, module, tmp_path / "twice", 40)
+    assert len(lines(tmp_path / "at_once")) == 40
+    assert lines(tmp_path / "twice") == lines(tmp_path / "at_once")
+    first, second = at_once.tasks["dugongs"], twice.tasks["dugongs"]
+    assert (first.programs, first.proposals, first.log_z) == (second.programs, second.proposals, second.log_z)
+
+
+@pytest.mark.parametrize("searcher", METHODS, ids=lambda each: type(each).__name__)
+def test_the_report_says_which_log_z_is_valid(searcher, module, tmp_path, capsys):
+    searched(searcher, module, tmp_path, 30)
+    found = from_folder(tmp_path)["dugongs"]
+    posterior, outcome = load_posterior(tmp_path), read_outcome(tmp_path)
+    assert found["search"]["programs"] == 30
+    assert outcome.log_z_from in " ".join(capsys.readouterr().out.split())
+    if isinstance(searcher, Evolution):
+        assert found["shares"]["log_z"] is None
+        assert found["shares"]["unseen_mass"] is None
+    elif isinstance(searcher, ModelSMC):
+        assert found["shares"]["log_z"] == outcome.tasks["dugongs"].log_z
+    else:
+        assert found["shares"]["draws"] == outcome.tasks["dugongs"].proposals
+        assert posterior.estimate.log_z_se > 0
+    assert sum(form.share for form in posterior.forms) == pytest.approx(1, abs=0.9)
+    assert "report.html" in {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("objective", [TrajectoryBalance(), GRPO()], ids=lambda each: type(each).__name__)
+def test_training_keeps_its_budget(objective, tmp_path):
+    scoring = ProgramScoring(
+        programs_per_step=8, warmup_programs=10, max_programs=25, executor=FakeExecutor(), drain_seconds=5.0
+    )
+    trainer = Trainer(
+        accelerator="cpu",
+        max_steps=8,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        limit_val_batches=0,
+        callbacks=[scoring, PosteriorReport(num_programs=6, deadline=1.0)],
+        default_root_dir=tmp_path,
+    )
+    made = GFlowNetModule(
+        seed=1, lora=LoraSettings(rank=2), objective=objective, sampling=SamplingSettings(max_new_tokens=80)
+    )
+    trainer.fit(made, ReplayDataModule(batch_size=4, steps_per_epoch=50))
+    known = [record for record in read_records(tmp_path) if str(record.score.failure) != "truncated"]
+    trained = [record for record in known if record.count > record.fresh]
+    assert len(trained) == 25
+    assert 25 < len(known) <= 31
+    assert trainer.global_step == (8 if isinstance(objective, TrajectoryBalance) else trainer.global_step)
+    assert trainer.global_step >= 2
+
+
+@pytest.mark.parametrize("programs", [32, 250, 1000, 4000])
+def test_budgets_of_methods_that_train_add_up(programs):
+    for method in methods().values():
+        config, steps = budget_overlay(method, programs)
+        scored = config["scoring"]["max_programs"] + config.get("report", {}).get("num_programs", 0)
+        assert scored == programs
+        assert (steps is None) is (method.command == "search")
+
+
+def test_methods_that_do_not_exist():
+    with pytest.raises(ValueError, match=r"method must be one of evolution, model_smc, .*, got 'hill'"):
+        named_method("hill")
+    with pytest.raises(ValueError, match="programs must be at least 32 for grpo"):
+        budget_overlay(named_method("grpo"), 16)
+    assert {"best_of_n", "grpo", "trajectory_balance"} < set(methods())
+
+
+def test_an_outcome_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "search.json").write_text(json.dumps({"tasks": 3}))
+    with pytest.raises(ValueError, match=r"search\.json does not say"):
+        read_outcome(tmp_path)
