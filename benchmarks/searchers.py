@@ -153,11 +153,8 @@ def summary(cells: dict[Cell, dict[str, Any]]) -> dict[str, dict[str, dict[str, 
                 mass = float(np.exp(row["log_z_found"] - best[cell.task]))
                 rows.append({**row, "log_z_error": error, "mass_found": mass})
         means = {name: _mean([row[name] for row in rows]) for name in FIGURES}
-        found.setdefault(method, {})[str(budget)] = {
-            **means,
-            "runs": len(rows),
-            "failed": len(own) - len(rows),
-        }
+        counts = {"runs": len(rows), "failed": len(own) - len(rows)}
+        found.setdefault(method, {})[str(budget)] = {**means, **counts}
     sampling = found.get("sample_and_weight", {}).get(str(COMPARED_AT), {}).get("effective_sample_size")
     for budgets in found.values():
         row = budgets.get(str(COMPARED_AT), {})

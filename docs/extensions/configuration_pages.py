@@ -168,6 +168,7 @@ def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
         *(getattr(tasks, name) for name in ("CSVTask", "SimulatedTask", "SimulatedTasks")),
         ExperimentTask,
     ]
+    searchers = [("init_args", item) for item in (SampleAndWeight, ModelSMC, Evolution)]
     return [
         ("model", "Policy, objective, optimiser and log Z.", [("model.init_args", GFlowNetModule)]),
         (
@@ -186,11 +187,7 @@ def sections() -> list[tuple[str, str, list[tuple[str, type]]]]:
             "How `search` finds programs; `fit` does not have this section.",
             [("search", SearchSettings)],
         ),
-        (
-            "searchers",
-            "Values of `search.method`.",
-            [("init_args", item) for item in (SampleAndWeight, ModelSMC, Evolution)],
-        ),
+        ("searchers", "Values of `search.method`.", searchers),
         ("objectives", "Values of `model.init_args.objective`.", objectives()),
     ]
 

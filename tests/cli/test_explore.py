@@ -53,6 +53,10 @@ def test_too_few_rows(tmp_path, capsys):
         (["--minutes", "0.1"], "minutes must be at least 0.5"),
         (["--minutes", "soon"], "minutes"),
         (["--steps", "0"], "steps must be at least 1, got 0"),
+        (["--method", "hill"], "method must be one of evolution, model_smc, "),
+        (["--method", "grpo", "--programs", "16"], "programs must be at least 32 for grpo"),
+        (["--method", "evolution", "--steps", "9"], "steps must not be given for evolution"),
+        (["--programs", "40", "--steps", "9"], "programs must not be given with steps, got 40"),
         (["--config", "trainer/ddq"], "nearest: trainer/ddp"),
         (["--compare", "nowhere.py"], "nowhere.py"),
     ],
@@ -107,3 +111,14 @@ def test_as_many_covariates_as_the_policy_was_made_for(tmp_path, given, screen):
     path.write_text("a,b,c,d,e,y\n" + "".join(",".join(map(str, row)) + ".5\n" for row in rows))
     (task,) = printed(str(path), "--response", "y", *given)["data"]["init_args"]["tasks"]
     assert task["init_args"]["screen"] == screen
+
+
+def test_methods_share_a_budget_of_programs(tmp_path):
+    given = [written(tmp_path), "--response", "height", "--programs", "400", "--method"]
+    bred, trained = printed(*given, "evolution"), printed(*given, "grpo")
+    assert bred["search"]["method"]["class_path"].endswith(".Evolution")
+    assert bred["scoring"]["max_programs"] == 400
+    assert bred["budget"]["minutes"] is None
+    assert trained["model"]["init_args"]["objective"]["class_path"].endswith(".GRPO")
+    assert trained["scoring"]["max_programs"] + trained["report"]["num_programs"] == 400
+    assert trained["budget"]["minutes"] is None
