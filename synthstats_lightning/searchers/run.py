@@ -98,6 +98,7 @@ class SearchRun:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.journal.start(self.folder, resumed=bool(journals(self.folder)))
         for record in self.journal.records:
+            record.fresh = 0  # as their count: the search draws them again
             scorer.remember(record)
         self._write(len(tasks))
         try:
