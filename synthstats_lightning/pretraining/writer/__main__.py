@@ -6,6 +6,8 @@ DIR`; the same command goes on where a training was ended, at whatever moment th
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import jsonargparse
@@ -38,4 +40,8 @@ def main(args: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    # sets of names have one order in every process and in every piece of a training
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *PROGRAM_NAME.split()[1:], *sys.argv[1:]])  # noqa: S606
     main()
