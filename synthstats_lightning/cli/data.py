@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from synthstats_lightning.cli.data_picture import write_picture
 from synthstats_lightning.cli.errors import fail
-from synthstats_lightning.cli.terminal_picture import histogram, scatter
+from synthstats_lightning.cli.pictures.data_picture import write_picture
+from synthstats_lightning.cli.pictures.terminal_picture import histogram, scatter
 from synthstats_lightning.tasks import CSVTask, UnderstoodColumn, UnderstoodData, task_prompt
 from synthstats_lightning.tasks.digest import digest_text, task_digest
 from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES

@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> Any:
 
         return run_search(arguments)
     if name == "serve-policy":
-        from synthstats_lightning.cli.serving.serve_policy import run_serve_policy
+        from synthstats_lightning.cli.serve.serve_policy import run_serve_policy
 
         return run_serve_policy(arguments)
     if name in TRAINER_COMMANDS:

@@ -15,7 +15,7 @@ from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.reports.arviz_comparison import compare
 from synthstats_lightning.reports.elpd_scores import WholeScore, elpd_scores, model_of
 from synthstats_lightning.reports.estimates import draws_of, estimate_masses, found_alone, searched_masses
-from synthstats_lightning.reports.exported_program import export_program
+from synthstats_lightning.reports.exported.program import export_program
 from synthstats_lightning.reports.forecast import QUANTILES, RowPredictions, predict_rows, predicting_programs
 from synthstats_lightning.reports.journal import PROGRAMS, journals, read_records
 from synthstats_lightning.reports.leaderboard import form_summaries, inclusion_of, mixture_elpd, with_programs

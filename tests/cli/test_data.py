@@ -5,8 +5,8 @@ import pytest
 
 from synthstats_lightning.cli.errors import WRONG_USAGE
 from synthstats_lightning.cli.main import main
+from synthstats_lightning.cli.pictures.terminal_picture import histogram, scatter
 from synthstats_lightning.cli.task_argument import named_task
-from synthstats_lightning.cli.terminal_picture import histogram, scatter
 from synthstats_lightning.tasks import CSVTask, task_prompt
 
 ROWS = "".join(

@@ -12,8 +12,8 @@ import torch
 
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs import parse_graph
-from synthstats_lightning.reports.export import ExpectedFigures, export_script
-from synthstats_lightning.reports.exported_program import all_rows_by_density, export_program
+from synthstats_lightning.reports.exported.program import all_rows_by_density, export_program
+from synthstats_lightning.reports.exported.script import ExpectedFigures, export_script
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.tasks import CSVTask, Task, get_task
 from tests.sandbox.in_process import model_and_graph

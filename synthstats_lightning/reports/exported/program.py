@@ -9,7 +9,7 @@ from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.canonical import canonical_hash
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.programs.rendering.pymc_model import pymc_lines
-from synthstats_lightning.reports.export import ExpectedFigures, export_script
+from synthstats_lightning.reports.exported.script import ExpectedFigures, export_script
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Task
 

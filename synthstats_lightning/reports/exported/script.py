@@ -10,7 +10,7 @@ from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.programs.rendering.pymc_model import pymc_lines
 from synthstats_lightning.programs.simplify import reachable
-from synthstats_lightning.reports.export_data import TABLE, data_lines
+from synthstats_lightning.reports.exported.data import TABLE, data_lines
 from synthstats_lightning.tasks import Task
 
 TOLERANCE = 0.3

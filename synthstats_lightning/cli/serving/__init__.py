@@ -1,1 +1,0 @@
-"""What starts an inference server for a run."""

@@ -1,0 +1,1 @@
+"""Programs as scripts of PyMC alone, with the data and the figures that they reproduce."""
