@@ -148,6 +148,7 @@ def test_an_sft_job(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (model["policy"], model["adapter"]) == ("tiny", "runs/sft/version_0/adapter")
 
 
+@pytest.mark.slow
 def test_a_graph_job(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def search_here(arguments: list[str], folder: Path, *given: Any) -> Ended:
         assert arguments[:3] == ["-m", "synthstats_lightning", "search"]
