@@ -96,5 +96,5 @@ def read_outcome(folder: Path) -> SearchOutcome | None:
         return None
     try:
         return SearchOutcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} does not say how a search went: {error!r}") from None

@@ -61,7 +61,8 @@ def test_a_search_that_goes_on_is_one_that_never_stopped(searcher, module, tmp_p
 @pytest.mark.parametrize("searcher", METHODS, ids=lambda each: type(each).__name__)
 def test_the_report_says_which_log_z_is_valid(searcher, module, tmp_path, capsys):
     searched(searcher, module, tmp_path, 12)
-    found = from_folder(tmp_path)["dugongs"]
+    from_folder(tmp_path)
+    found = json.loads((tmp_path / "report.json").read_text())["dugongs"]
     posterior, outcome = load_posterior(tmp_path), read_outcome(tmp_path)
     assert found["search"]["programs"] == 12
     assert outcome.log_z_from in " ".join(capsys.readouterr().out.split())
@@ -73,7 +74,7 @@ def test_the_report_says_which_log_z_is_valid(searcher, module, tmp_path, capsys
     else:
         assert found["shares"]["draws"] == outcome.tasks["dugongs"].proposals
         assert posterior.estimate.log_z_se > 0
-    assert sum(form.share for form in posterior.forms) == pytest.approx(1, abs=0.9)
+    assert 0.1 < sum(form.share for form in posterior.forms) < 1.0 + 1e-9
     assert "report.html" in {path.name for path in tmp_path.iterdir()}
 
 
