@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from synthstats_lightning.programs.forms import algebra
 from synthstats_lightning.programs.forms.algebra import Atom, Expression
 from synthstats_lightning.programs.forms.described import Described
-from synthstats_lightning.programs.forms.slots import POOLED, Sum, sum_of
+from synthstats_lightning.programs.forms.slots import MARK, POOLED, Sum, sum_of
 from synthstats_lightning.programs.forms.writing import expressions
 
 FEATURES = {
@@ -54,7 +54,7 @@ def features_of(form: Described) -> frozenset[str]:
     pooled = {_name for sums in map(sum_of, expressions(form)) for _name in _vectors(sums) if POOLED in _name}
     if pooled:
         found.add("hierarchy")
-    if any("[row" in name for name in pooled) and names & COUNTS:
+    if any(f"[{MARK}row" in name for name in pooled) and names & COUNTS:
         found.add("overdispersion")
     if any(series in name for name in vectors for series in ("RandomWalk", "AR")):
         found.add("series")
@@ -132,7 +132,7 @@ def _groups(found: Atom) -> set[str]:
     if found.kind not in ("vector", "data") or "[" not in found.name:
         return set()
     names = found.name.partition("[")[2].rstrip("]").split(", ")
-    return {name for name in names if name not in ("row", "", "label", "group", "one")}
+    return {name for name in names if name and not name.startswith(MARK)}
 
 
 def _vectors(found: Sum) -> Iterator[str]:

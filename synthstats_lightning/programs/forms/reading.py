@@ -15,6 +15,7 @@ from synthstats_lightning.programs.forms import algebra
 from synthstats_lightning.programs.forms.algebra import Atom, Expression
 from synthstats_lightning.programs.forms.described import Described, Stack, Value, described
 from synthstats_lightning.programs.forms.elementwise import ELEMENTWISE
+from synthstats_lightning.programs.forms.slots import MARK, POOLED
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.laws import read_law
 from synthstats_lightning.programs.shapes import size
@@ -38,8 +39,6 @@ MAX_DEPTH = 60
 """Most nodes of an expression on top of each other."""
 MAX_ITEMS = 64
 """Most expressions along an axis that are kept apart."""
-POOLED = "~"
-"""Mark of a vector whose elements share what is learned of them."""
 _TRANSPARENT = frozenset({"identity", "broadcast_to", "reshape", "transpose"})
 _REDUCTIONS = frozenset({"sum", "prod", "min", "max", "mean", "any", "all"})
 
@@ -131,7 +130,7 @@ class Reader:
                 return algebra.atom(Atom("label", name, (), False))
             # what is known of one number is its prior
             return algebra.atom(Atom("parameter", name, (), False))
-        where = "row" if shape[-1] == self.rows else ""
+        where = f"{MARK}row" if shape[-1] == self.rows else ""
         if self.graph.dtypes[index] != "float64":
             return algebra.atom(Atom("label", f"{name}[{where}", (), True))
         pooled = any(source in self.hyper for source in node.inputs)
@@ -140,7 +139,7 @@ class Reader:
         entry = distribution_of(node.attributes)
         parameters = dict(zip(entry.parameters, node.inputs, strict=True))
         shift, scale = entry.location_and_scale or SCALES.get(law.name, (None, None))
-        if where == "row":
+        if where == f"{MARK}row":
             pooled = True
         own = algebra.atom(Atom("vector", f"{name}{POOLED if pooled else ''}[{where}", (), True))
         if not pooled or scale is None:
@@ -203,7 +202,14 @@ class Reader:
             value = _flat(value)
         if all(isinstance(entry, int) for entry in entries) and not shape:
             return _element(value, tuple(entries) if len(entries) > 1 else entries[0])
-        return algebra.rewritten(value, lambda each: _relabelled(each, f"{entries}", keep_rows=True))
+        # all rows of a column that stands in a matrix of its own
+        whole = all(isinstance(entry, int) or entry == {"slice": [None, None, None]} for entry in entries)
+        return algebra.rewritten(
+            value,
+            lambda each: (
+                None if whole and each.kind == "column" else _relabelled(each, f"{entries}", keep_rows=True)
+            ),
+        )
 
     def _taken(self, value: Value, position: Value, node: Node) -> Value:
         where = _flat(position)
@@ -296,4 +302,7 @@ def _where(where: Expression) -> str:
     columns = sorted({each.name for each in algebra.atoms(where) if each.kind == "column"})
     labels = any(each.kind == "label" for each in algebra.atoms(where))
     data = any(each.kind == "data" for each in algebra.atoms(where))
-    return ", ".join([*columns, *["label"] * labels, *["group"] * (data and not columns)]) or "one"
+    others = (
+        ["label"] * labels + ["group"] * (data and not columns) + ["one"] * (not (columns or labels or data))
+    )
+    return ", ".join([*columns, *(f"{MARK}{each}" for each in others)])

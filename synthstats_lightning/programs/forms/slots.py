@@ -10,6 +10,9 @@ from synthstats_lightning.programs.forms import algebra
 from synthstats_lightning.programs.forms.algebra import Atom, Expression
 
 POOLED = "~"
+"""Mark of a vector whose elements share what is learned of them."""
+MARK = "#"
+"""Before words that say what numbers a vector where no column does: no column's name has it."""
 
 
 class Part(NamedTuple):
@@ -69,7 +72,7 @@ def _without_repeats(parts: dict[Rows, Expression]) -> dict[Rows, Expression]:
     kept = dict(parts)
     for (beside, where), held in vectors.items():
         # a vector of rows is noise, and one that is pooled has a mean of its own beside it
-        fixed = where != "row" and any(not _is_pooled(_vector(rows), parts[rows]) for rows in held)
+        fixed = where != f"{MARK}row" and any(not _is_pooled(_vector(rows), parts[rows]) for rows in held)
         if fixed:
             kept.pop(beside, None)
         alone = [rows for rows in held if uses[_vector(rows).name] == 1]

@@ -8,6 +8,7 @@ from synthstats_lightning.programs.forms import algebra
 from synthstats_lightning.programs.forms.algebra import Atom, Expression
 from synthstats_lightning.programs.forms.described import Described
 from synthstats_lightning.programs.forms.slots import (
+    MARK,
     POOLED,
     Factor,
     Part,
@@ -171,7 +172,8 @@ class _Writer:
         found = factor.atom
         match found.kind:
             case "column" | "data":
-                return found.name if found.name.isprintable() else ascii(found.name)
+                name = found.name.replace(MARK, "")
+                return name if name.isprintable() else ascii(name)
             case "vector":
                 name, _, where = found.name.partition("[")
                 if name.endswith(POOLED):
@@ -179,7 +181,7 @@ class _Writer:
                 else:
                     base = self._symbol(name, self.coefficients)
                 series = next((each for each in ("RandomWalk", "ICAR", "CAR", "AR") if each in name), "")
-                return f"{series or base}[{where or 'component'}]"
+                return f"{series or base}[{where.replace(MARK, '') or 'component'}]"
             case "label":
                 return "label"
             case "exp" if _is_power(factor):

@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from synthstats_lightning.programs import parse_graph, structure_hash
+from synthstats_lightning.programs import DataSchema, parse_graph, structure_hash
 from synthstats_lightning.programs.forms.features import FEATURES
 from synthstats_lightning.programs.forms.form import MAX_TEXT, form_of
 from synthstats_lightning.sandbox import Sandbox
-from tests.programs.forms.cases import CASES, DATA, SAME, graphs, schema
+from tests.programs.forms.cases import CASES, DATA, ROWS, SAME, graphs, schema
 from tests.programs.models import SCHEMA, Writer, log_linear, random_model, rewrite
 
 TEXTS = {
@@ -83,6 +83,32 @@ def test_covariates_are_those_that_the_response_reads():
     assert form_of(graphs("hier")[0]).covariates == {"x", "g"}
     assert form_of(graphs("intercept")[0]).covariates == set()
     assert form_of(graphs("offset")[0]).covariates == {"x", "w"}
+
+
+@pytest.mark.parametrize("column", ["group", "row", "label", "one"])
+def test_columns_may_have_any_name(column):
+    text = json.dumps(CASES["hier"]["programs"][0]["graph"]).replace('"name": "g"', f'"name": "{column}"')
+    named = DataSchema({"x": "float64", column: "int64"}, "y", "float64", ROWS)
+    form = form_of(parse_graph(text, named))
+    assert form.covariates == {"x", column}
+    assert form.text == f"Normal(a + b*x + u[{column}], sigma)"
+    assert form.features == {"hierarchy"}
+
+
+def test_a_column_of_a_matrix_of_its_own_is_the_column():
+    document = json.loads(json.dumps(CASES["log"]["programs"][0]["graph"]))
+    place = next(index for index, node in enumerate(document["nodes"]) if node.get("name") == "x")
+    alone = [
+        {"op": "reshape", "shape": [ROWS, 1], "inputs": [place]},
+        {"op": "index", "index": [{"slice": [None, None, None]}, 0], "inputs": [place + 1]},
+    ]
+    later = {index: index + 2 for index in range(place, len(document["nodes"]))}
+    for node in document["nodes"]:
+        if "inputs" in node:
+            node["inputs"] = [later.get(each, each) for each in node["inputs"]]
+    document["nodes"][place + 1 : place + 1] = alone
+    document["response"] += 2
+    assert form_of(parse_graph(json.dumps(document), schema("log"))) == form_of(graphs("log")[0])
 
 
 @pytest.mark.parametrize("seed", range(40))
