@@ -65,8 +65,7 @@ class BenchmarkEvaluation(Callback):
 
     Raises:
         ValueError: If `num_programs` is below 1, `every_n_steps` below 0, a seed is used twice or negative,
-        or
-            a simulator is unknown.
+            or a simulator is unknown.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class KeptMeasurements:
         """Keeps a piece, durably.
 
         Args:
-            unit: The piece.
+            unit: The piece that was measured.
             measurements: What was measured of it.
             seconds: What it took, in seconds.
             usage: Tokens that it took.

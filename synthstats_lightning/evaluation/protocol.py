@@ -60,8 +60,7 @@ class EnvironmentRun:
             of a policy are left out.
         choose: Chooses the experiments; random designs by default.
         scale: What errors are standardised by; it depends on environment, goal and points alone, and is
-        computed
-            by default.
+            computed by default.
 
     Raises:
         ValueError: If the environment has no such goal or no reference program.

@@ -52,7 +52,7 @@ class RecordedWriter:
         """The best programs for a task's environment.
 
         Args:
-            task: An instance.
+            task: An instance of the environment.
             seed: The instance's seed, which is not looked at.
 
         Raises:

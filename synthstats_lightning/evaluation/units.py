@@ -41,7 +41,7 @@ def dealt(units: Sequence[Unit], rank: int, size: int) -> list[Unit]:
     """The pieces of one process; together the processes do each once.
 
     Args:
-        units: All pieces.
+        units: All pieces of the evaluation.
         rank: Which process it is, from 0.
         size: How many processes there are.
     """
@@ -69,7 +69,7 @@ class UnitEvaluation:
         """Has a policy write a piece's programs and hands them to the pool.
 
         Args:
-            unit: The piece.
+            unit: The piece to measure.
             scorer: A running pool.
             policy: Writes programs; without it the two rows of a policy are left out.
 
@@ -94,7 +94,7 @@ class UnitEvaluation:
         """Measures pieces; the pool has work while the policy writes.
 
         Args:
-            units: The pieces.
+            units: The pieces to measure.
             scorer: A running pool.
             policy: Writes programs; without it the two rows of a policy are left out.
 

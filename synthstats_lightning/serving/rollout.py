@@ -81,7 +81,7 @@ def predicted_points(task: Task, forecast: Forecast) -> list[dict[str, Any]]:
 
     Args:
         task: What the program is scored on, whose last rows are the evaluation points.
-        forecast: Of these rows.
+        forecast: What the program predicts of these rows.
 
     Returns:
         For each point its covariates and the quantiles of its response, `None` where a program predicts no

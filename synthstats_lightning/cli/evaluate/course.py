@@ -20,7 +20,7 @@ class Course:
     """Measures the pieces that are not done, in order, each kept at once.
 
     Args:
-        units: All pieces.
+        units: All pieces of the evaluation.
         kept: What is done, and where more goes.
         entrant: What writes the programs.
     """
