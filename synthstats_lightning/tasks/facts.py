@@ -31,7 +31,7 @@ class Facts:
     rows: int
     shown: tuple[float, ...] = ()
     levels: int = 0
-    views: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict, hash=False)
     digest: Digest | None = field(default=None, compare=False)
 
     @property

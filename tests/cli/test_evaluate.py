@@ -38,6 +38,7 @@ def programs(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_what_is_done_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = programs(tmp_path / "programs.jsonl")

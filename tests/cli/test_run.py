@@ -240,7 +240,7 @@ def test_a_prompt_that_the_policy_cannot_be_given_is_one_line(tmp_path, capsys):
         command("fit", tmp_path, "--data.init_args.proposal", "rows")
     assert stop.value.code == WRONG_USAGE
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("error: proposal must be 'nothing' for policy 'tiny'")
+    assert line.startswith("error: proposal must be 'nothing', and proposal_examples 0, for policy 'tiny'")
 
 
 def test_ctrl_c_saves_and_the_run_resumes(tmp_path):

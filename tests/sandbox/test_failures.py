@@ -179,7 +179,7 @@ IDLERS = {
 def test_idlers_are_ended(name: str, forking: Sandbox) -> None:
     """A program that computes next to nothing holds its worker for twice the wall-clock limit, no longer."""
     before, began = forking.restarts, time.monotonic()
-    with pytest.raises(ProgramFailure, match=r"not finished after 0\.3 s without computing, twice") as caught:
+    with pytest.raises(ProgramFailure, match=r"not finished after 1 s without computing, twice") as caught:
         forking.build(IDLERS[name], SCHEMA, COVARIATES)
     assert caught.value.category is FailureCategory.TIMEOUT
     assert time.monotonic() - began < 30
@@ -290,7 +290,7 @@ def test_nothing_survives_where_forks_are_allowed(name: str, forking: Sandbox) -
 @pytest.fixture(scope="module")
 def forking() -> Any:
     """A sandbox whose programs may start processes and write files: without the kernel's confinement."""
-    limits = SandboxLimits(processes=20, cpu_seconds=1, wall_seconds=0.3)
+    limits = SandboxLimits(processes=20, cpu_seconds=1, wall_seconds=1.0)
     with pytest.warns(UnconfinedWarning, match="sandbox: none"):
         sandbox = Sandbox(limits, level="none")
     with sandbox:

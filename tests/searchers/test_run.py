@@ -21,6 +21,11 @@ from synthstats_lightning.tasks import get_task
 from synthstats_lightning.testing.fakes import FakeExecutor
 
 METHODS = (SampleAndWeight(6), ModelSMC(6), Evolution(6))
+# the others take twice as long
+SHORT = [
+    method if isinstance(method, Evolution) else pytest.param(method, marks=pytest.mark.slow)
+    for method in METHODS
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,7 @@ def lines(folder):
     )
 
 
-@pytest.mark.parametrize("searcher", METHODS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("searcher", SHORT, ids=lambda each: type(each).__name__)
 def test_a_search_that_goes_on_is_one_that_never_stopped(searcher, module, tmp_path):
     at_once = searched(searcher, module, tmp_path / "at_once", 20)
     assert searched(searcher, module, tmp_path / "twice", 11).tasks["dugongs"].programs == 11
@@ -78,7 +83,11 @@ def test_the_report_says_which_log_z_is_valid(searcher, module, tmp_path, capsys
     assert "report.html" in {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("objective", [TrajectoryBalance(), GRPO()], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    "objective",
+    [TrajectoryBalance(), pytest.param(GRPO(), marks=pytest.mark.slow)],
+    ids=lambda each: type(each).__name__,
+)
 def test_training_keeps_its_budget(objective, tmp_path):
     scoring = ProgramScoring(
         programs_per_step=8, warmup_programs=10, max_programs=25, executor=FakeExecutor(), drain_seconds=5.0

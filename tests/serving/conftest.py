@@ -40,13 +40,19 @@ class ServedScorer:
 
 
 @pytest.fixture(scope="package")
-def both() -> Iterator[tuple[str, ProgramScorer, Any]]:
+def pool() -> Iterator[ProgramScorer]:
+    """A scorer of this process."""
+    with ProgramScorer(1, LIMITS) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def both(pool: ProgramScorer) -> Iterator[tuple[str, ProgramScorer, Any]]:
     """Address of the server, the pool that it is compared with, and the server's process."""
     served = ServedScorer()
     try:
-        with ProgramScorer(1, LIMITS) as pool:
-            pool.start()
-            yield served.url(), pool, served.process
+        pool.start()
+        yield served.url(), pool, served.process
     finally:
         served.process.kill()
         served.process.communicate()

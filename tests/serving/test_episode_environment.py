@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.serving.text_environment import EpisodeEnvironment
 from synthstats_lightning.tasks import baseline_program
@@ -19,8 +20,7 @@ def environment(pool: Any = 1, **settings: Any) -> EpisodeEnvironment:
     return EpisodeEnvironment(NAME, scorer=pool, experiments=2, evaluation_points=3, **settings)
 
 
-def test_an_episode(both: Any) -> None:
-    _, pool, _ = both
+def test_an_episode(pool: ProgramScorer) -> None:
     made = environment(pool)
     first, info = made.reset(seed=5)
     task = ExperimentTask(NAME, seed=info["instance"], experiments=2, evaluation_points=3)
@@ -80,11 +80,10 @@ def test_conventions_of_gymnasium() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_gymnasium_s_own_checker(both: Any) -> None:
+def test_gymnasium_s_own_checker(pool: ProgramScorer) -> None:
     gymnasium = pytest.importorskip("gymnasium")
     from gymnasium.utils.env_checker import check_env
 
-    _, pool, _ = both
     letters = frozenset(map(chr, range(9, 127))) | {"−", "→"}
 
     class Wrapped(gymnasium.Env):  # type: ignore[misc, name-defined]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,12 @@ def test_rows_of_a_data_set() -> None:
     assert "response length: continuous" in rows[0]["prompt"][1]["content"]
 
 
+@pytest.mark.skipif(find_spec("trl") is None, reason="pip install trl")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(1500)
 def test_twenty_steps_of_grpo(both: Any, key: str, tmp_path: Path) -> None:
-    trl = pytest.importorskip("trl", reason="pip install trl")
-    datasets = pytest.importorskip("datasets")
+    import datasets
+    import trl
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     url, _, _ = both

@@ -19,6 +19,7 @@ def scorer():
         yield pool
 
 
+@pytest.mark.slow
 def test_a_few_classes_score(scorer):
     rng = Random(21)
     for name, family in (("pooled", "Normal"), ("categories", "Poisson")):
