@@ -153,6 +153,8 @@ class GFlowNetCLI(LightningCLI):
                     f"ckpt_path must be left out where policy is given, got {config.ckpt_path!r}"
                 )
             self.model = ChatModule(config.policy, self.datamodule.task_names, config.chat)
+        elif config.get("chat", ChatSettings()) != ChatSettings():
+            raise ValueError("chat is for policy openai:MODEL@URL, which is not given")
         return super().instantiate_trainer(**{"callbacks": self.run_callbacks(), **options})
 
     def run_callbacks(self) -> list[Callback]:

@@ -113,10 +113,24 @@ class SearchCLI(GFlowNetCLI):
             fail(f"search is for tasks of one turn, and {tasks[0].name} has several")
         if self.trainer.world_size > 1:
             fail(f"search runs in one process: trainer.devices must be 1, got {self.trainer.world_size}")
+        self._refuse_what_trains()
         limits = (scoring.max_programs, settings.method.most_programs, budget)
         if all(limit is None for limit in limits):
             fail("search needs an end: scoring.max_programs, or budget.minutes")
         return tasks
+
+    def _refuse_what_trains(self) -> None:
+        """A key that nothing would read is an error."""
+        given = self.config_init.search
+        trains = {
+            "rollouts.url": given.rollouts.url,
+            "proposals.url": given.proposals.url,
+            "unseen_tasks.tasks": given.unseen_tasks.tasks,
+            "benchmark.num_programs": given.benchmark.num_programs,
+        }
+        for key, value in trains.items():
+            if value:
+                fail(f"{key} must be left out of a search, which trains no policy; got {value!r}")
 
     def _save_configuration(self, folder: Path) -> None:
         """As `fit` does before it trains; a search that goes on keeps its own."""

@@ -107,6 +107,11 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
     if config.rollouts.url:  # before what samples: a round is written under the version just published
         made.append(ServerRollouts(**config.rollouts))
     made.append(EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring))
+    if config.proposals.url and scoring["max_programs"] is not None:
+        raise ValueError(
+            "scoring.max_programs must be null beside proposals.url, whose programs it would not count;"
+            f" got {scoring['max_programs']}"
+        )
     if config.proposals.url:  # behind what scores, before what reports
         made.append(ChatProposals(**config.proposals))
     if config.metrics.every_n_steps is not None:

@@ -101,6 +101,15 @@ class _Words:
     def add(self, option: str, *values: object) -> None:
         self.arguments.extend([option, *map(str, values)])
 
+    def add_model(self, served: ServedModel, host: str, port: int) -> None:
+        """What both servers call the same."""
+        self.add("--served-model-name", served.name)
+        self.add("--host", host)
+        self.add("--port", port)
+        self.add("--dtype", served.dtype)
+        if served.revision is not None:
+            self.add("--revision", served.revision)
+
 
 def serve_command(served: ServedModel, url: str, api: Api = "vllm") -> ServeCommand:
     """What starts a server for a run at one address.
@@ -126,12 +135,7 @@ def _vllm(served: ServedModel, host: str, port: int) -> ServeCommand:
         environment |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1"}
         environment |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
         words = _Words(["python", "-m", "vllm.entrypoints.openai.api_server", "--model", served.model])
-    words.add("--served-model-name", served.name)
-    words.add("--host", host)
-    words.add("--port", port)
-    words.add("--dtype", served.dtype)
-    if served.revision is not None:
-        words.add("--revision", served.revision)
+    words.add_model(served, host, port)
     if served.four_bit:
         words.add("--quantization", "bitsandbytes")
     words.add("--max-model-len", served.context)
@@ -142,6 +146,8 @@ def _vllm(served: ServedModel, host: str, port: int) -> ServeCommand:
     words.add("--generation-config", "vllm")
     if served.on_cpu:
         words.add("--enforce-eager")
+        # prompts read in pieces end vLLM's engine on processors where requests have seeds
+        words.add("--no-enable-chunked-prefill")
     return ServeCommand(environment, words.arguments)
 
 
@@ -149,12 +155,7 @@ def _sglang(served: ServedModel, host: str, port: int) -> ServeCommand:
     if served.on_cpu:
         raise ValueError("SGLang's packages are for GPUs: give --dialect vllm, or --cpu false")
     words = _Words(["python", "-m", "sglang.launch_server", "--model-path", served.model])
-    words.add("--served-model-name", served.name)
-    words.add("--host", host)
-    words.add("--port", port)
-    words.add("--dtype", served.dtype)
-    if served.revision is not None:
-        words.add("--revision", served.revision)
+    words.add_model(served, host, port)
     if served.four_bit:
         words.add("--load-format", "bitsandbytes")
     words.add("--context-length", served.context)

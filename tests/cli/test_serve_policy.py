@@ -101,6 +101,7 @@ def test_the_command_of_a_run(tmp_path, capsys):
         "--max-cpu-loras": "6",
         "--generation-config": "vllm",
         "--enforce-eager": "",
+        "--no-enable-chunked-prefill": "",
     }
     assert load_policy(told["--model"], None).text_config.hidden_size == policy.text_config.hidden_size
     assert options(shlex.split(second.replace("\\\n", " ")))["--port"] == "8101"

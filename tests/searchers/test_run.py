@@ -8,6 +8,7 @@ import pytest
 from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule, PosteriorReport, ProgramScoring, ReplayDataModule
+from synthstats_lightning.cli.main import main
 from synthstats_lightning.objectives import GRPO, TrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.reports.from_folder import from_folder
@@ -136,3 +137,33 @@ def test_an_outcome_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "search.json").write_text(json.dumps({"tasks": 3}))
     with pytest.raises(ValueError, match=r"search\.json does not say"):
         read_outcome(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--rollouts.url=[http://127.0.0.1:8100]", "rollouts.url must be left out of a search"),
+        (
+            "--proposals.url=http://localhost --proposals.model=m"
+            " --scoring.max_programs=null --budget.minutes=9",
+            "proposals.url must be left out of a search",
+        ),
+        ("--unseen_tasks.tasks=[peregrines]", "unseen_tasks.tasks must be left out of a search"),
+        ("--benchmark.num_programs=8", "benchmark.num_programs must be left out of a search"),
+        ("--scoring.max_programs=null", "search needs an end: scoring.max_programs, or budget.minutes"),
+    ],
+)
+def test_what_a_search_does_not_read_is_refused(argument, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(
+            [
+                "search",
+                "--config=quickstart",
+                "--config=searchers/sample_and_weight",
+                f"--trainer.logger.init_args.save_dir={tmp_path}",
+                *argument.split(),
+            ]
+        )
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.rglob("programs.jsonl"))

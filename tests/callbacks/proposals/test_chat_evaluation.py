@@ -81,3 +81,10 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys, arguments, message):
         looked_at("test", tmp_path, *arguments)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_settings_of_a_chat_model_that_is_not_there(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["validate", "--config=quickstart", "--chat.temperature=0.5"])
+    assert stop.value.code == 2
+    assert "chat is for policy openai:MODEL@URL, which is not given" in capsys.readouterr().err
