@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from synthstats_lightning.pretraining.precision import in_bfloat16
+
 
 @dataclass(frozen=True)
 class ModelSettings:
@@ -61,7 +63,8 @@ class TrainingSettings:
         tokenizer_examples: Data sets that the tokenizer is trained on.
         weight_decay: On the matrices of the layers only.
         max_gradient_norm: Gradients are scaled down to this norm.
-        precision: `"bf16"` (matrix products only; weights stay in float32) or `"fp32"`.
+        precision: Of matrix products: `"bf16"` (weights stay in float32), `"fp32"`, or `"auto"`, which is
+            the first where the processor has instructions for it, else the second.
         compile: Compile the layers, which needs a C++ compiler and takes about half the time off a step.
         threads: PyTorch threads; the weights depend on it in the last bits.
         log_every: Steps between log lines.
@@ -73,7 +76,7 @@ class TrainingSettings:
     tokenizer_examples: int = 8000
     weight_decay: float = 0.05
     max_gradient_norm: float = 1.0
-    precision: str = "bf16"
+    precision: str = "auto"
     compile: bool = True
     threads: int = 1
     log_every: int = 50
@@ -82,7 +85,6 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
-        if self.precision not in ("bf16", "fp32"):
-            raise ValueError(f"precision must be 'bf16' or 'fp32', got {self.precision!r}")
+        in_bfloat16(self.precision)  # which checks it
         if not self.stages:
             raise ValueError("stages must hold at least one stage, got none")

@@ -16,12 +16,14 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from synthstats_lightning.objectives.supervised import supervised_loss
 from synthstats_lightning.pretraining.attention import register
 from synthstats_lightning.pretraining.batches import PackedBatch, packed_batches
+from synthstats_lightning.pretraining.muon import Muon
+from synthstats_lightning.pretraining.precision import in_bfloat16
 from synthstats_lightning.pretraining.settings import StageSettings, TrainingSettings
 
 
 def token_log_probs(model: Qwen3ForCausalLM, batch: PackedBatch, precision: str) -> Float[Tensor, "1 count"]:
     """Log-probabilities of the counted targets of a batch, in float32."""
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=in_bfloat16(precision)):
         hidden = model.model(
             input_ids=batch.tokens,
             position_ids=batch.positions,
@@ -48,7 +50,7 @@ def make_optimizers(model: Qwen3ForCausalLM, weight_decay: float) -> list[torch.
     chosen = {id(parameter) for parameter in matrices}
     others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
     return [
-        torch.optim.Muon(matrices, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"),
+        Muon(matrices, weight_decay=weight_decay),
         torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
     ]
 

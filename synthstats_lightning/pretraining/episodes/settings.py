@@ -21,7 +21,7 @@ class EpisodeTrainingSettings:
         seed: Of the episodes and of the new tokens' embeddings.
         weight_decay: On the matrices of the layers only.
         max_gradient_norm: Gradients are scaled down to this norm.
-        precision: `"bf16"` (matrix products only) or `"fp32"`.
+        precision: Of matrix products: `"bf16"`, `"fp32"` or `"auto"`.
         compile: Compile the layers, which needs a C++ compiler.
         threads: PyTorch threads; the weights depend on it in the last bits.
         log_every: Steps between log lines.
@@ -40,7 +40,7 @@ class EpisodeTrainingSettings:
     seed: int = 1
     weight_decay: float = 0.05
     max_gradient_norm: float = 1.0
-    precision: str = "bf16"
+    precision: str = "auto"
     compile: bool = True
     threads: int = 1
     log_every: int = 25

@@ -13,6 +13,7 @@ from synthstats_lightning.policy.pointers.model import WriterConfig, WriterForCa
 from synthstats_lightning.policy.pointers.spelling import PointerSpelling
 from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, SOURCES
 from synthstats_lightning.pretraining.model import model_arguments
+from synthstats_lightning.pretraining.precision import in_bfloat16
 from synthstats_lightning.pretraining.writer.plan import PlanClasses, PlanHead, PlanLoss
 from synthstats_lightning.pretraining.writer.rows import WriterBatch
 from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
@@ -39,10 +40,10 @@ class Pupil(nn.Module):
 
         Args:
             batch: Packed rows of blind and informed programs.
-            precision: `"bf16"` or `"fp32"`.
+            precision: One of `precision.PRECISIONS`.
         """
         packed = batch.packed
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=in_bfloat16(precision)):
             hidden = self.model.model(
                 input_ids=packed.tokens,
                 position_ids=packed.positions,

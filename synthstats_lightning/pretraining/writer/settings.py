@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from synthstats_lightning.pretraining.precision import in_bfloat16
 from synthstats_lightning.pretraining.settings import ModelSettings
 
 
@@ -71,7 +72,8 @@ class WriterTraining:
         decay: Share of the steps, the last ones, over which the rate falls to 0 linearly.
         weight_decay: On the matrices of the layers only.
         max_gradient_norm: Gradients are scaled down to this norm.
-        precision: `"bf16"` (matrix products only) or `"fp32"`.
+        precision: Of matrix products: `"bf16"`, `"fp32"`, or `"auto"`, which is the first where the processor
+            has instructions for it, else the second.
         compile: Whether the layers are compiled, which needs a C++ compiler.
         processes: Processes, one core each, that average their gradients.
         seed: Seed of everything.
@@ -95,7 +97,7 @@ class WriterTraining:
     decay: float = 0.25
     weight_decay: float = 0.05
     max_gradient_norm: float = 1.0
-    precision: str = "bf16"
+    precision: str = "auto"
     compile: bool = True
     processes: int = 1
     seed: int = 1
@@ -108,8 +110,7 @@ class WriterTraining:
     def __post_init__(self) -> None:
         if not self.stages:
             raise ValueError("stages must hold at least one stage, got none")
-        if self.precision not in ("bf16", "fp32"):
-            raise ValueError(f"precision must be 'bf16' or 'fp32', got {self.precision!r}")
+        in_bfloat16(self.precision)  # which checks it
         for name in ("steps", "rows", "pool", "programs", "most_accepted", "processes", "evaluation_pairs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -13,6 +13,7 @@ import torch
 from torch import distributed, nn
 
 from synthstats_lightning.pretraining.attention import register
+from synthstats_lightning.pretraining.muon import Muon
 from synthstats_lightning.pretraining.train import compiled_layers
 from synthstats_lightning.pretraining.writer.gain import Gain, measure_gain
 from synthstats_lightning.pretraining.writer.pupil import Pupil, new_model, new_tokenizer, spelling_for
@@ -98,7 +99,7 @@ def writer_optimizers(pupil: Pupil, training: WriterTraining) -> list[torch.opti
     chosen = {id(parameter) for parameter in matrices}
     others = [parameter for parameter in pupil.parameters() if id(parameter) not in chosen]
     return [
-        torch.optim.Muon(matrices, weight_decay=training.weight_decay, adjust_lr_fn="match_rms_adamw"),
+        Muon(matrices, weight_decay=training.weight_decay),
         torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
     ]
 

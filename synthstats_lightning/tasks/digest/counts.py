@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from synthstats_lightning.tasks.digest.least_squares import CLEAR, rank
+
 Column = Float[np.ndarray, " rows"]
 STEPS = 30
 """Steps of iteratively weighted least squares."""
@@ -48,7 +50,7 @@ def summarise_counts(
         total: What each count is out of, if there is such a number.
         exposure: What each count is in proportion to, if there is such a column.
     """
-    free = max(len(counts) - int(np.linalg.matrix_rank(matrix)), 1)
+    free = max(len(counts) - rank(matrix), 1)
     zeros = float((counts == 0).mean())
     if total is not None:
         shares = binomial_shares(counts, total, matrix)
@@ -76,12 +78,17 @@ def poisson_means(
     """
     offset = np.zeros(len(counts)) if exposure is None else np.log(exposure)
     predictor = np.log(counts + 0.5)
+    linear = False
     for _ in range(STEPS):
         means = np.exp(predictor)
-        working = predictor - offset + (counts - means) / means
-        new = offset + _weighted(matrix, working, means)
+        if linear and (change := _newton(matrix, counts - means, means)) is not None:
+            new = predictor + change
+        else:
+            working = predictor - offset + (counts - means) / means
+            new = offset + _weighted(matrix, working, means)
         done = np.abs(new - predictor).max() < 1e-10
         predictor = np.clip(new, -FARTHEST, FARTHEST)
+        linear = bool((predictor == new).all())
         if done:
             break
     return np.asarray(np.exp(predictor))
@@ -96,16 +103,32 @@ def binomial_shares(counts: Column, total: Column, matrix: Float[np.ndarray, "ro
         matrix: The design, intercept included, its columns of similar size.
     """
     predictor = np.log((counts + 0.5) / (total - counts + 0.5))
+    linear = False
     for _ in range(STEPS):
         shares = 1 / (1 + np.exp(-predictor))
         weights = np.maximum(total * shares * (1 - shares), 1e-10)
-        working = predictor + (counts - total * shares) / weights
-        new = _weighted(matrix, working, weights)
+        if linear and (change := _newton(matrix, counts - total * shares, weights)) is not None:
+            new = predictor + change
+        else:
+            working = predictor + (counts - total * shares) / weights
+            new = _weighted(matrix, working, weights)
         done = np.abs(new - predictor).max() < 1e-10
         predictor = np.clip(new, -FARTHEST, FARTHEST)
+        linear = bool((predictor == new).all())
         if done:
             break
     return np.asarray(1 / (1 + np.exp(-predictor)))
+
+
+def _newton(matrix: Float[np.ndarray, "rows columns"], left: Column, weights: Column) -> Column | None:
+    """Change of a predictor that is linear already; `None` where the weighted rows hardly determine it."""
+    if abs(left).max() > 1e6 * max(weights.min(), 1e-300):
+        return None
+    sizes, directions = np.linalg.eigh(matrix.T @ (matrix * weights[:, None]))
+    if not sizes[0] > CLEAR * sizes[-1]:
+        return None
+    change: Column = matrix @ (directions @ ((left @ matrix @ directions) / sizes))
+    return change
 
 
 def _weighted(matrix: Float[np.ndarray, "rows columns"], values: Column, weights: Column) -> Column:

@@ -20,7 +20,7 @@ from synthstats_lightning.tasks.digest.response import (
     summarise_recording,
     summarise_response,
 )
-from synthstats_lightning.tasks.digest.scan import CovariateScan, best_columns, scan_covariate
+from synthstats_lightning.tasks.digest.scan import CovariateScan, scan_covariate
 from synthstats_lightning.tasks.digest.table import Table, counting_table
 from synthstats_lightning.tasks.task import Task
 
@@ -127,22 +127,20 @@ def _check(sections: Collection[str]) -> None:
 def _with_regressions(digest: Digest, table: Table) -> Digest:
     """The digest with what regressions say."""
     names, rows = list(table.covariates), digest.rows
-    known = np.column_stack([*table.covariates.values()]) if names else np.empty((rows, 0))
-    found = t_values(design(known), table.working) if len(names) + 1 < rows else None
+    known = design(np.column_stack([*table.covariates.values()]) if names else np.empty((rows, 0)))
+    found = t_values(known, table.working) if len(names) + 1 < rows else None
     t = {} if found is None else dict(zip(names, found[1:].tolist(), strict=True))
     clear = sorted((name for name in names if abs(t.get(name, 0.0)) > CLEAR), key=lambda name: -abs(t[name]))
     clear = clear[: rows // ROWS_A_COLUMN]
 
-    def kept(name: str) -> Float[np.ndarray, "rows columns"]:
-        others = [table.covariates[other] for other in clear if other != name]
-        return design(np.column_stack(others) if others else np.empty((rows, 0)))
+    def kept(name: str | None) -> Float[np.ndarray, "rows columns"]:
+        return known[:, [0, *(1 + names.index(other) for other in clear if other != name)]]
 
-    rests = {name: Rest(kept(name), table.working) for name in names}
-    scans = [scan_covariate(name, table.covariates[name], rests[name]) for name in names]
-    ordered = sorted((scan for scan in scans if scan is not None), key=lambda scan: -scan.gain)
+    rests = {name: Rest(kept(name), table.working) for name in (*clear, None)}
+    scans = [scan_covariate(name, table.covariates[name], rests.get(name, rests[None])) for name in names]
+    ordered = sorted((scan for scan in scans if scan is not None), key=lambda each: -each[0].gain)
     columns: list[Float[np.ndarray, "rows columns"]] = [np.empty((rows, 0))]
-    for scan in ordered:
-        best = best_columns(scan.best, table.covariates[scan.name], rests[scan.name])
+    for scan, best in ordered:
         if scan.gain > 0 and sum(part.shape[1] for part in [*columns, best]) <= rows // ROWS_A_COLUMN:
             columns.append(best)
     matrix = design(np.column_stack(columns))
@@ -155,7 +153,7 @@ def _with_regressions(digest: Digest, table: Table) -> Digest:
     return replace(
         digest,
         regression=t or None,
-        scan=tuple(ordered) or None,
+        scan=tuple(scan for scan, _ in ordered) or None,
         residuals=summarise_residuals(table.response, matrix, table.covariates) if continuous else None,
         counts=summarise_counts(table.response, matrix, table.total, table.exposure) if count else None,
         groups=tuple(each for each in groups if each is not None) or None,

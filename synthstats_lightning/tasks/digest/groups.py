@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
-from synthstats_lightning.tasks.digest.least_squares import fit, scaled
+from synthstats_lightning.tasks.digest.least_squares import fit, floor, scaled
 
 Column = Float[np.ndarray, " rows"]
 FEWEST = 3
@@ -66,16 +66,19 @@ def summarise_groups(
         The comparison; `None` where there are not two groups, or no row more than groups.
     """
     groups, index, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    indicators = (index[:, None] == np.arange(len(groups))).astype(np.float64)
-    without, within = fit(others, response), fit(np.column_stack([others, indicators]), response)
-    free = len(response) - within.rank
-    if len(groups) < 2 or free < 1 or within.rank == without.rank:
+    without = fit(others, response)
+    squares, rank = _within(index, sizes, others, response)
+    free = len(response) - rank
+    if len(groups) < 2 or free < 1 or rank == without.rank:
         return None
-    noise = within.squares / free
-    f = (without.squares - within.squares) / (within.rank - without.rank) / noise
+    noise = squares / free
+    f = (without.squares - squares) / (rank - without.rank) / noise
     # of unequal groups: the size that makes the expected mean square one of equal groups
     typical = (len(response) - float((sizes**2).sum()) / len(response)) / (len(groups) - 1)
-    means = np.array([without.residuals[index == group].mean() for group in range(len(groups))])
+    means = np.bincount(index, without.residuals) / sizes
+    same = 1e-9 * float(
+        np.abs(without.residuals).max()
+    )  # of groups that differ by rounding the first is named
     found = GroupSummary(
         name=name,
         groups=len(groups),
@@ -83,12 +86,42 @@ def summarise_groups(
         largest=int(sizes.max()),
         f=float(f),
         spread=float(np.sqrt(max(f - 1, 0.0) / typical)),
-        highest=float(groups[means.argmax()]),
-        lowest=float(groups[means.argmin()]),
+        highest=float(groups[(means >= means.max() - same).argmax()]),
+        lowest=float(groups[(means <= means.min() + same).argmax()]),
     )
     if slope is None:
         return found
     return _with_slopes(found, index, response, *slope)
+
+
+def _within(
+    index: Int[np.ndarray, " rows"],
+    sizes: Int[np.ndarray, " groups"],
+    others: Float[np.ndarray, "rows columns"],
+    response: Column,
+) -> tuple[float, int]:
+    """Residual sum of squares and rank of a regression on others and one mean a group."""
+    if len(sizes) > 1:
+        centred = others[:, 1:] - (_sums(index, others[:, 1:], len(sizes)) / sizes[:, None])[index]
+        values = response - (np.bincount(index, response) / sizes)[index]
+        found = fit(centred, values) if centred.shape[1] else None
+        spread = (centred * centred).sum(0)
+        # columns that hardly vary within groups are left to the whole regression's count of its rank
+        if found is None:
+            return max(float(values @ values), floor(response)), len(sizes)
+        if found.rank == centred.shape[1] and (spread > 1e-6 * len(response)).all():
+            return max(float(found.residuals @ found.residuals), floor(response)), len(sizes) + found.rank
+    indicators = (index[:, None] == np.arange(len(sizes))).astype(np.float64)
+    whole = fit(np.column_stack([others, indicators]), response)
+    return whole.squares, whole.rank
+
+
+def _sums(
+    index: Int[np.ndarray, " rows"], columns: Float[np.ndarray, "rows columns"], groups: int
+) -> Float[np.ndarray, "groups columns"]:
+    found = np.zeros((groups, columns.shape[1]))
+    np.add.at(found, index, columns)
+    return found
 
 
 def _with_slopes(
@@ -96,28 +129,25 @@ def _with_slopes(
 ) -> GroupSummary:
     """The comparison with slopes, where at least two groups have one."""
     x = scaled(values[:, None])[:, 0]
-    kept = [
-        group
-        for group in range(found.groups)
-        if (index == group).sum() >= FEWEST and np.ptp(x[index == group]) > 0
-    ]
-    if len(kept) < 2:
+    sizes = np.bincount(index)
+    low, high = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
+    np.minimum.at(low, index, x)
+    np.maximum.at(high, index, x)
+    kept = (sizes >= FEWEST) & (high > low)
+    if kept.sum() < 2:
         return found
-    squares, free, sums, slopes = 0.0, 0, [], []
-    for group in kept:
-        rows = index == group
-        own = x[rows] - x[rows].mean()
-        centred = response[rows] - response[rows].mean()
-        sums.append(float(own @ own))
-        slopes.append(float(own @ centred) / sums[-1])
-        squares += float(((centred - slopes[-1] * own) ** 2).sum())
-        free += int(rows.sum()) - 2
-    weights, each = np.array(sums), np.array(slopes)
+    own = x - (np.bincount(index, x) / sizes)[index]
+    centred = response - (np.bincount(index, response) / sizes)[index]
+    sums = np.bincount(index, own * own)
+    slopes = np.bincount(index, own * centred) / np.where(kept, sums, 1.0)
+    left = np.where(kept[index], centred - slopes[index] * own, 0.0)
+    squares, free = float(left @ left), int((sizes[kept] - 2).sum())
+    weights, each = sums[kept], slopes[kept]
     common = float((weights * each).sum() / weights.sum())
     between = float((weights * (each - common) ** 2).sum())
     noise = max(squares / free, np.finfo(np.float64).tiny)
-    slope_f = between / (len(kept) - 1) / noise
-    typical = (weights.sum() - (weights**2).sum() / weights.sum()) / (len(kept) - 1)
+    slope_f = between / (len(weights) - 1) / noise
+    typical = (weights.sum() - (weights**2).sum() / weights.sum()) / (len(weights) - 1)
     spread = np.sqrt(max(slope_f - 1, 0.0) * noise / typical)
     size = max(abs(common), np.finfo(np.float64).tiny)
     return replace(found, slope_of=name, slope_f=float(slope_f), slope_spread=float(min(spread / size, 1e6)))

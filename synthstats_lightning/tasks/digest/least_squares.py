@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 FLOOR = 1e-12
 """Share of the total sum of squares below which residuals are rounding: a perfect fit is no infinite gain."""
+CLEAR = 1e-4
+"""Ratio of smallest to largest eigenvalue above which cross products are inverted."""
 
 
 class Fit(NamedTuple):
@@ -48,10 +50,39 @@ def fit(matrix: Float[np.ndarray, "rows columns"], values: Float[np.ndarray, " r
         matrix: The design, intercept included, its columns of similar size.
         values: What is explained.
     """
-    coefficients, _, rank, _ = np.linalg.lstsq(matrix, values, rcond=1e-10)
+    return _fit(matrix, values, _inverse(matrix))
+
+
+def _fit(
+    matrix: Float[np.ndarray, "rows columns"],
+    values: Float[np.ndarray, " rows"],
+    inverse: Float[np.ndarray, "columns columns"] | None,
+) -> Fit:
+    if inverse is None:
+        coefficients, _, determined, _ = np.linalg.lstsq(matrix, values, rcond=1e-10)
+    else:
+        coefficients, determined = inverse @ (values @ matrix), matrix.shape[1]
+        coefficients += inverse @ ((values - matrix @ coefficients) @ matrix)
     fitted = matrix @ coefficients
     residuals = values - fitted
-    return Fit(fitted, residuals, max(float(residuals @ residuals), floor(values)), int(rank))
+    return Fit(fitted, residuals, max(float(residuals @ residuals), floor(values)), int(determined))
+
+
+def _inverse(matrix: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "columns columns"] | None:
+    """Inverse of the cross products; `None` where it costs more digits than a correction gives back."""
+    sizes, directions = np.linalg.eigh(matrix.T @ matrix)
+    if not sizes[0] > CLEAR * sizes[-1]:
+        return None
+    return np.asarray(directions / sizes @ directions.T)
+
+
+def rank(matrix: Float[np.ndarray, "rows columns"]) -> int:
+    """Columns of a design that are no linear functions of others.
+
+    Args:
+        matrix: The design, intercept included, its columns of similar size.
+    """
+    return matrix.shape[1] if _inverse(matrix) is not None else int(np.linalg.matrix_rank(matrix))
 
 
 def floor(values: Float[np.ndarray, " rows"]) -> float:
@@ -73,11 +104,13 @@ def t_values(
         matrix: The design, intercept included, its columns of similar size.
         values: What is explained.
     """
-    found = fit(matrix, values)
+    inverse = _inverse(matrix)
+    found = _fit(matrix, values, inverse)
     free = len(values) - found.rank
     if free < 1:
         return None
-    inverse = np.linalg.pinv(matrix.T @ matrix, rcond=1e-10, hermitian=True)
+    if inverse is None:
+        inverse = np.linalg.pinv(matrix.T @ matrix, rcond=1e-10, hermitian=True)
     errors = np.sqrt(found.squares / free * np.clip(np.diag(inverse), 0.0, None))
     coefficients = inverse @ (matrix.T @ values)
     known = errors > 0
@@ -96,7 +129,7 @@ class Rest:
         left, sizes, _ = np.linalg.svd(matrix, full_matrices=False)
         self._basis = left[:, sizes > 1e-10 * sizes[0]]
         self.rank = self._basis.shape[1]
-        self.values = self._beyond(values)
+        self.values = self.beyond(values)
         self._floor = floor(values)
         self.squares = max(float(self.values @ self.values), self._floor)
 
@@ -107,13 +140,30 @@ class Rest:
             columns: The further columns.
             chosen: Numbers in them that were chosen by the values, such as a cut; each is a parameter.
         """
-        beyond = self._beyond(scaled(columns))
+        beyond = self.beyond(scaled(columns))
         coefficients = np.linalg.lstsq(beyond, self.values, rcond=1e-10)[0]
         residuals = self.values - beyond @ coefficients
-        squares = max(float(residuals @ residuals), self._floor)
-        rows = len(self.values)
-        cost = 0.5 * np.log(rows) * (columns.shape[1] + chosen)
-        return float(0.5 * rows * np.log(self.squares / squares) - cost)
+        squares = np.array([float(residuals @ residuals)])
+        return float(self.nats_of(squares, np.array([columns.shape[1] + chosen]))[0])
 
-    def _beyond(self, columns: Float[np.ndarray, "rows ..."]) -> Float[np.ndarray, "rows ..."]:
+    def nats_of(
+        self, squares: Float[np.ndarray, " fits"], parameters: Int[np.ndarray, " fits"]
+    ) -> Float[np.ndarray, " fits"]:
+        """What fits gain of which the residual sums of squares are known.
+
+        Args:
+            squares: Residual sum of squares of each fit.
+            parameters: Columns of each and numbers in them that were chosen.
+        """
+        rows = len(self.values)
+        cost = 0.5 * np.log(rows) * parameters
+        gained = 0.5 * rows * np.log(self.squares / np.maximum(squares, self._floor)) - cost
+        return np.asarray(gained, np.float64)
+
+    def beyond(self, columns: Float[np.ndarray, "rows ..."]) -> Float[np.ndarray, "rows ..."]:
+        """Columns less their projections on the given ones.
+
+        Args:
+            columns: Scaled columns, or one.
+        """
         return np.asarray(columns - self._basis @ (self._basis.T @ columns))

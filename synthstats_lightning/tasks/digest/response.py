@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from synthstats_lightning.tasks.digest.moments import shape_moments
+from synthstats_lightning.tasks.digest.moments import quantiles, shape_moments
 
 Column = Float[np.ndarray, " rows"]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -67,8 +67,9 @@ def summarise_response(values: Column, is_count: bool) -> ResponseSummary:
     mean = float(values.mean())
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     ratio = deviation**2 / mean if is_count and mean > 0 else None
-    quantiles = tuple(float(value) for value in np.quantile(values, QUANTILES))
-    return ResponseSummary(mean, deviation, quantiles, *shape_moments(values), ratio)
+    return ResponseSummary(
+        mean, deviation, tuple(quantiles(values, QUANTILES)), *shape_moments(values), ratio
+    )
 
 
 def summarise_recording(values: Column) -> RecordingSummary:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from synthstats_lightning.tasks.columns import Column as TaskColumn
+from synthstats_lightning.tasks.digest.least_squares import scaled
 from synthstats_lightning.tasks.digest.moments import correlation
 from synthstats_lightning.tasks.task import Task
 
@@ -73,18 +74,28 @@ def counting_table(task: Task) -> Table:
             groups[name] = values
         if distinct > 1 and not named:
             covariates[name] = values
-    same: dict[str, str] = {}
-    names = list(covariates)
-    for place, name in enumerate(names):
-        for earlier in names[:place]:
-            if earlier not in same and abs(correlation(covariates[name], covariates[earlier])) > 1 - 1e-9:
-                same[name] = earlier
-                break
+    same = _same(covariates)
     kept = {name: values for name, values in covariates.items() if name not in same}
     numbering = frozenset(name for name, values in kept.items() if _numbers_rows(values))
     working, scale = _working(response, task.response_kind, total, exposure)
     given = response, task.response_kind, working, scale, kept, groups, total, exposure
     return Table(*given, same, numbering)
+
+
+def _same(covariates: Mapping[str, Column]) -> dict[str, str]:
+    """Covariate to the first one that it is a linear function of, and that is none of another one."""
+    names = list(covariates)
+    if len(names) < 2:
+        return {}
+    standard = scaled(np.column_stack([covariates[name] for name in names]))
+    alike = np.abs(standard.T @ standard) > (1 - 1e-6) * len(standard)  # nearly: these are looked at again
+    same: dict[str, str] = {}
+    for place, earlier in zip(*np.nonzero(np.tril(alike, -1)), strict=True):
+        name, other = names[place], names[earlier]
+        known = name in same or other in same
+        if not known and abs(correlation(covariates[name], covariates[other])) > 1 - 1e-9:
+            same[name] = other
+    return same
 
 
 def _numbers_rows(values: Column) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from synthstats_lightning.tasks.digest.counts import binomial_shares, poisson_means, summarise_counts
+from synthstats_lightning.tasks.digest.curves import curves, gains
 from synthstats_lightning.tasks.digest.groups import summarise_groups
 from synthstats_lightning.tasks.digest.least_squares import Rest, design, t_values
 from synthstats_lightning.tasks.digest.order import summarise_order
@@ -46,7 +47,7 @@ def test_t_values_are_those_of_the_textbook(rng):
 def test_gains_of_forms_are_ratios_of_squares_less_their_parameters(rng):
     age, other = rng.uniform(1, 30, 40), rng.normal(0, 1, 40)
     y = 1.5 + 0.4 * np.log(age) + 0.3 * other + rng.normal(0, 0.1, 40)
-    scan = scan_covariate("age", age, Rest(design(other[:, None]), y))
+    scan, _ = scan_covariate("age", age, Rest(design(other[:, None]), y))
     assert scan.best == "log"
     z = (age - age.min()) / np.ptp(age)
     columns = {
@@ -68,6 +69,28 @@ def test_gains_of_forms_are_ratios_of_squares_less_their_parameters(rng):
     assert scan.gain - scan.shortfalls["step"] >= step - 1e-9
 
 
+AWKWARD = {
+    "spread": lambda rng: rng.lognormal(0, 2, 60),
+    "few values": lambda rng: rng.integers(0, 6, 60).astype(float),
+    "nine values": lambda rng: rng.integers(-4, 5, 60) / 8,
+    "years": lambda rng: rng.uniform(2000, 2001, 60),
+    "far off": lambda rng: 1e9 + rng.normal(0, 1, 60),
+    "outlier": lambda rng: np.append(rng.normal(0, 1e-6, 59), 1e3),
+    "in the others": lambda rng: np.arange(60) % 7 + 1e-7 * rng.normal(0, 1, 60),
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("noise", [1.0, 1e-3, 1e-9])
+def test_all_candidates_at_once_gain_what_each_gains_by_itself(rng, name, noise):
+    values, other = AWKWARD[name](rng), np.arange(60) % 7
+    for y in (np.sin(values), values, rng.normal(0, 1, 60)):
+        rest = Rest(design(np.column_stack([other, rng.normal(0, 1, 60)])), y + noise * rng.normal(0, 1, 60))
+        tried = curves(values)
+        alone = [rest.nats(each.columns, each.chosen) for each in tried.candidates]
+        assert gains(tried, rest) == pytest.approx(alone, rel=1e-9, abs=1e-8)
+
+
 @pytest.mark.parametrize(
     ("shape", "form"),
     [
@@ -81,16 +104,17 @@ def test_gains_of_forms_are_ratios_of_squares_less_their_parameters(rng):
 def test_the_curve_that_made_the_data_is_best(rng, shape, form):
     x = np.linspace(0, 1, 101)
     y = shape(x) + rng.normal(0, 0.02, 101)
-    scan = scan_covariate("x", x, Rest(design(np.empty((101, 0))), y))
+    scan, columns = scan_covariate("x", x, Rest(design(np.empty((101, 0))), y))
     assert scan.best == form
     assert scan.gain > 100
+    assert squares(list(columns.T), y) < 0.1 * squares([], y)
     assert "log" not in scan.shortfalls  # there is a 0
 
 
 def test_two_values_have_a_line_and_one_value_nothing(rng):
     y = rng.normal(0, 1, 20)
     rest = Rest(design(np.empty((20, 0))), y)
-    assert list(scan_covariate("b", np.arange(20.0) % 2, rest).shortfalls) == ["linear"]
+    assert list(scan_covariate("b", np.arange(20.0) % 2, rest)[0].shortfalls) == ["linear"]
     assert scan_covariate("c", np.ones(20), rest) is None
 
 
