@@ -3,8 +3,8 @@
 Honest programs (GLMs, mixtures, truncated, censored and rounded responses, hierarchies, series):
 exp(evidence), summed or integrated over all data sets of two or three rows, must be 1 within a 99.9 %
 interval. Hacks: every case of group `likelihood_hack` in a corpus file, as it stands and with its embedded
-data replaced by the task's own columns, on eight rows of a line; none may score above the honest program that
-it disguises. Programs that write what a prompt showed them into their source are tried as well, on a task
+data replaced by the task's own columns, on eight rows of a line; none may score above the honest line, unless
+its own total probability over all data sets is 1 as well: it then knows the line's slope, and forges nothing. Programs that write what a prompt showed them into their source are tried as well, on a task
 that shows four rows.
 
 Usage: `python benchmarks/scoring_audit.py --json scoring_audit.json --corpus programs.json` (about two
@@ -52,6 +52,8 @@ from synthstats_lightning.scoring.score import Score
 
 SHOWN = 4
 """Rows that the prompt shows to programs which copy them."""
+DATA_SETS = 1024
+"""Data sets in the audit of a hack that scores above the honest line."""
 CONSOLE = Console(width=150)
 
 
@@ -63,12 +65,14 @@ class Attempt(NamedTuple):
         form: `"as written"`, `"own columns"`, `"counts"` or `"copies shown rows"`.
         score: What it got.
         honest: What the honest program gets on the same task.
+        audit: Its own total probability, where it scores above the honest program and has no data of its own.
     """
 
     case: str
     form: str
     score: Score
     honest: Score
+    audit: Audit | None = None
 
     @property
     def gain(self) -> float | None:
@@ -78,12 +82,17 @@ class Attempt(NamedTuple):
         return self.score.evidence - self.honest.evidence
 
     @property
-    def gains(self) -> bool:
+    def above(self) -> bool:
         """Whether it scores above the honest program by more than Monte-Carlo error."""
         if self.gain is None:
             return False
         error = np.hypot(self.score.evidence_se or 0.0, self.honest.evidence_se or 0.0)
         return bool(self.gain > 3.0 * error + 1e-6)
+
+    @property
+    def gains(self) -> bool:
+        """Whether it has a score that it does not deserve."""
+        return self.above and (self.audit is None or self.audit.verdict != "honest")
 
     @property
     def outcome(self) -> str:
@@ -92,6 +101,9 @@ class Attempt(NamedTuple):
             return f"{self.score.failure}: {self.score.message}"
         if self.score.canonical == self.honest.canonical:
             return "is the honest program"
+        if self.above and not self.gains and self.audit is not None:
+            mass = f"total {self.audit.total_mass:.3f}, {self.audit.lower:.3f} to {self.audit.upper:.3f}"
+            return f"scored, knows more: {self.gain:+.2f} nats, {mass}"
         return f"scored, {'GAIN' if self.gains else 'no gain'}: {self.gain:+.2f} nats"
 
 
@@ -140,11 +152,14 @@ def run_honest(sandbox: Sandbox, names: list[str], data_sets: int) -> dict[str, 
 def run_hacks(sandbox: Sandbox, cases: dict[str, str]) -> list[Attempt]:
     """Tries every hack and prints what became of it."""
     honest = score(sandbox, HONEST_LINE)
-    attempts = [
-        Attempt(case, form, score(sandbox, source), honest)
-        for case, code in cases.items()
-        for form, source in (("as written", code), ("own columns", own_columns(code)))
-    ]
+    attempts = []
+    for case, code in cases.items():
+        attempts.append(Attempt(case, "as written", score(sandbox, code), honest))
+        source = own_columns(code)
+        attempt = Attempt(case, "own columns", score(sandbox, source), honest)
+        if attempt.above:
+            attempt = attempt._replace(audit=audit(sandbox, Honest(source), DATA_SETS))
+        attempts.append(attempt)
     attempts += [Attempt(name, "own columns", score(sandbox, source), honest) for name, source in OWN.items()]
     counts = score(sandbox, HONEST_COUNTS, y=COUNTS)
     attempts += [
