@@ -4,8 +4,9 @@ Honest programs (GLMs, mixtures, truncated, censored and rounded responses, hier
 exp(evidence), summed or integrated over all data sets of two or three rows, must be 1 within a 99.9 %
 interval. Hacks: every case of group `likelihood_hack` in a corpus file, as it stands and with its embedded
 data replaced by the task's own columns, on eight rows of a line; none may score above the honest line, unless
-its own total probability over all data sets is 1 as well: it then knows the line's slope, and forges nothing. Programs that write what a prompt showed them into their source are tried as well, on a task
-that shows four rows.
+its own total probability over all data sets is 1 as well: it then knows the line's slope, and forges nothing.
+Programs that write what a prompt showed them into their source are tried as well, on a task that shows four
+rows.
 
 Usage: `python benchmarks/scoring_audit.py --json scoring_audit.json --corpus programs.json` (about two
 minutes and a half; `--only NAME ...` for some honest programs, `--skip-honest`).
