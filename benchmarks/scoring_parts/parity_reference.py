@@ -116,9 +116,9 @@ def reference(case: Case, seed: int = 0) -> dict[str, Any]:
 def evaluated(inputs: list[Any], outputs: list[Any], points: list[list[Any]]) -> list[list[Any]]:
     """Outputs of a graph at several points, of the graph as it is written where PyTensor computes that.
 
-    Rewriting takes most of a compilation's time, and a few operations (`CAR`'s) need it. So do derivatives of a
-    density that chooses between two formulas (`ExGaussian`'s): as written, the one that is not chosen makes
-    them not-a-number where it overflows.
+    Rewriting takes most of a compilation's time, and a few operations (`CAR`'s) need it. So do derivatives
+    of a density that chooses between two formulas (`ExGaussian`'s): as written, the one that is not chosen
+    makes them not-a-number where it overflows.
     """
     try:
         function = pytensor.function(inputs, outputs, mode=UNREWRITTEN)
