@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -27,7 +28,6 @@ from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning import DemonstrationDataModule, GFlowNetModule
-from synthstats_lightning.cli.main import main as command
 from synthstats_lightning.pretraining.grammar import draw_example
 from synthstats_lightning.tasks.instructions import RULES
 from synthstats_lightning.testing.listed_language import LIMIT, LORA, REQUEST, save_listed_model, train_from
@@ -65,7 +65,9 @@ def imitate(folder: Path, examples: Path, *more: str) -> Path:
         "trainer.logger.init_args.save_dir": folder,
         "trainer.enable_model_summary": "false",
     }
-    command(["fit", "--config=warm_start", *(f"--{key}={value}" for key, value in options.items()), *more])
+    given = (f"--{key}={value}" for key, value in options.items())
+    command = [sys.executable, "-m", "synthstats_lightning", "fit", "--config=warm_start", *given, *more]
+    subprocess.run(command, check=True)
     return folder / "warm_start" / "version_0"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from synthstats_lightning.__about__ import __version__
 from synthstats_lightning.runtime.command_time import begin_command
+from synthstats_lightning.runtime.threads import wait_passively
 
 
 def main(args: Sequence[str] | None = None) -> Any:
@@ -28,6 +29,7 @@ def main(args: Sequence[str] | None = None) -> Any:
             disk is full, `UNDECIDED` if an audit decides nothing.
     """
     begin_command()
+    wait_passively()
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments == ["--version"]:  # without the import of anything
         print(f"synthstats-lightning {__version__}")

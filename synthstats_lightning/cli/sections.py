@@ -18,6 +18,7 @@ from synthstats_lightning.callbacks import (
     UnseenTasks,
 )
 from synthstats_lightning.callbacks.course.best_adapter import BestAdapter
+from synthstats_lightning.callbacks.course.free_cores import FreeCores
 from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
 from synthstats_lightning.callbacks.proposals.chat_evaluation import ChatEvaluation
 from synthstats_lightning.callbacks.proposals.chat_proposals import ChatProposals
@@ -165,7 +166,7 @@ def imitation_callbacks(config: Namespace) -> list[Callback]:
     trainer = config.trainer
     own = trainer.get("callbacks") or []
     own = list(own) if isinstance(own, list | tuple) else [own]
-    made: list[Callback] = [BestAdapter()]
+    made: list[Callback] = [BestAdapter(), FreeCores()]
     if trainer.get("enable_progress_bar") is not False and not _any(own, ProgressBar):
         made.append(TQDMProgressBar(refresh_rate=REFRESH_RATE))
     if trainer.get("enable_checkpointing") is not False:

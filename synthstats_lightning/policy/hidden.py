@@ -124,6 +124,7 @@ def program_hidden_states(
     program_ids: Int[Tensor, "batch time"],
     share_prompts: bool,
     forward: Forward = last_hidden_states,
+    lengths: Int[Tensor, " batch"] | None = None,
 ) -> Float[Tensor, "batch time hidden"]:
     """Hidden states at the positions that predict each program token.
 
@@ -136,15 +137,15 @@ def program_hidden_states(
         share_prompts: Compute each distinct prompt once and let its programs share the keys and values,
             gradient included.
         forward: What calls the backbone, such as its compiled form.
+        lengths: Tokens of each program that anything is predicted of, at least one; by default all columns.
 
     Returns:
-        Position t holds what predicts `program_ids[:, t]`.
+        Position t holds what predicts `program_ids[:, t]`; behind a program's length it holds anything.
     """
     first = int(prompt_mask.any(0).int().argmax())
     prompt_ids, prompt_mask = prompt_ids[:, first:], prompt_mask[:, first:]
     width = prompt_ids.shape[1]
     padded = not bool(prompt_mask.all())
-    program_mask = torch.ones_like(program_ids, dtype=torch.bool)
     if share_prompts and width > 1:
         distinct, group = torch.unique(prompt_ids.masked_fill(~prompt_mask, -1), dim=0, return_inverse=True)
         if 2 * distinct.shape[0] <= prompt_ids.shape[0]:
@@ -155,8 +156,19 @@ def program_hidden_states(
             run_backbone(backbone, distinct[:, :-1].clamp(min=0), prefix_mask, shared, forward=forward)
             shared.reorder_cache(group)
             ids = torch.cat([prompt_ids[:, -1:], program_ids[:, :-1]], 1)
+            program_mask = torch.ones_like(program_ids, dtype=torch.bool)
             mask = torch.cat([prompt_mask[:, :-1], program_mask], 1) if padded else None
             return run_backbone(backbone, ids, mask, shared, width - 1, forward)
     ids = torch.cat([prompt_ids, program_ids[:, :-1]], 1)
-    mask = torch.cat([prompt_mask, program_mask[:, :-1]], 1) if padded else None
-    return run_backbone(backbone, ids, mask, None, forward=forward)[:, width - 1 :]
+    if not padded:
+        return run_backbone(backbone, ids, None, None, forward=forward)[:, width - 1 :]
+    # a row's tokens are contiguous: with all of its padding behind them no mask is needed, and a long prompt
+    # before a short program takes no more room than a short one before a long program
+    own = prompt_mask.sum(1)
+    last = torch.full_like(own, program_ids.shape[1]) if lengths is None else lengths
+    longest = max(1, int((own + last).max()) - 1)
+    place = torch.arange(longest, device=ids.device) + (width - own)[:, None]
+    hidden = run_backbone(backbone, ids.gather(1, place % ids.shape[1]), None, None, forward=forward)
+    predicting = torch.arange(program_ids.shape[1], device=ids.device) + (own - 1)[:, None]
+    predicting = predicting.clamp(max=longest - 1)[..., None]
+    return hidden.gather(1, predicting.expand(-1, -1, hidden.shape[-1]))

@@ -280,6 +280,7 @@ class Policy(WideAdapter):
         stop: bool,
     ) -> list[Tensor]:
         """One forward pass of `_passes`: values of the counted tokens."""
+        place = torch.arange(1, counted.shape[1] + 1, device=counted.device)
         hidden = program_hidden_states(
             self.backbone,
             self.text_config,
@@ -288,6 +289,7 @@ class Policy(WideAdapter):
             program_ids,
             share,
             self._forward,
+            lengths=(place * counted).amax(1).clamp(min=1),
         )
         states, targets = hidden[counted], program_ids[counted]
         allowed = self.spelling.allowed(prompt_ids.masked_fill(~prompt_mask, self.pad_token_id))

@@ -13,27 +13,23 @@ from synthstats_lightning.replay import Trajectory, TrajectoryBatch, collate
 def packed(examples: Sequence[EncodedExample], rows: int, tokens: int | None) -> list[list[int]]:
     """Which examples go through together.
 
-    Rows of like length share a batch, so that little of it is padding. No two examples share a row: in models
-    with states instead of attention one would see the other.
+    Rows of like length, prompt and answers together, share a batch, so that little of what a policy reads is
+    padding. No two examples share a row: in models with states instead of attention one would see the other.
 
     Args:
         examples: At least one.
         rows: Examples of a batch at most.
-        tokens: Padded tokens of a batch at most, prompts and answers; `None` for no limit. An example that
-            has more is a batch by itself.
+        tokens: Padded tokens of a batch at most: its rows times the longest of them, prompt and answers;
+            `None` for no limit. An example that has more is a batch by itself.
     """
-    lengths = [(len(example.prompt), len(example.answers)) for example in examples]
-    order = sorted(range(len(examples)), key=lambda place: (sum(lengths[place]), lengths[place], place))
+    lengths = [len(example) for example in examples]
+    order = sorted(range(len(examples)), key=lambda place: (lengths[place], place))
     batches: list[list[int]] = []
-    prompt = answers = 0
-    for place in order:
-        wide = max(prompt, lengths[place][0]), max(answers, lengths[place][1])
+    for place in order:  # each is the longest so far
         full = not batches or len(batches[-1]) >= rows
-        if full or (tokens is not None and (len(batches[-1]) + 1) * sum(wide) > tokens):
+        if full or (tokens is not None and (len(batches[-1]) + 1) * lengths[place] > tokens):
             batches.append([])
-            wide = lengths[place]
         batches[-1].append(place)
-        prompt, answers = wide
     return batches
 
 
@@ -93,12 +89,10 @@ class ExampleLoader:
 
     @property
     def padding(self) -> float:
-        """Share of the batches' tokens that belong to no example."""
-        padded = 0
-        for places in self.batches:
-            rows = [self.examples[place] for place in places]
-            widest = max(len(row.prompt) for row in rows) + max(len(row.answers) for row in rows)
-            padded += len(rows) * widest
+        """Share of the tokens that a policy reads for the batches that belong to no example."""
+        padded = sum(
+            len(places) * max(len(self.examples[place]) for place in places) for places in self.batches
+        )
         return 1 - sum(map(len, self.examples)) / padded
 
     def state_dict(self) -> dict[str, Any]:
