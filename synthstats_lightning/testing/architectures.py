@@ -198,11 +198,13 @@ def audit_architecture(folder: Path) -> ArchitectureAudit:
     policy = awake_policy(folder)
     drawn = policy.sample(PROMPTS, SAMPLES, SETTINGS, seed=0)
     expected = _plain_log_probs(policy, drawn)
-    ours = _log_probs(policy, drawn)
-    error = max(float((values - expected).abs().max().detach()) for values in (drawn.log_prob, ours))
-    gradient = _gradient(policy, ours) - (plain := _gradient(policy, expected))
+    # rows that share their prompts, and rows that do not, as in a warm start
+    ours = [_log_probs(policy, drawn, share) for share in (True, False)]
+    error = max(float((values - expected).abs().max().detach()) for values in (drawn.log_prob, *ours))
+    plain = _gradient(policy, expected)
+    gradient = max(float((_gradient(policy, values) - plain).abs().max()) for values in ours)
     trained = tuple(name for name in PRECISIONS if trains(folder, name))
-    return ArchitectureAudit(error, float(gradient.abs().max() / plain.norm()), trained)
+    return ArchitectureAudit(error, gradient / float(plain.norm()), trained)
 
 
 def trains(folder: Path, precision: PrecisionName) -> bool:
@@ -233,11 +235,11 @@ def trains(folder: Path, precision: PrecisionName) -> bool:
     return moved and sound
 
 
-def _log_probs(policy: Policy, drawn: SampledPrograms) -> Tensor:
+def _log_probs(policy: Policy, drawn: SampledPrograms, share_prompts: bool = True) -> Tensor:
     prompt_ids, prompt_mask = pad_left(PROMPTS, policy.pad_token_id)
     rows = drawn.prompt_index
     return policy.program_log_probs(
-        prompt_ids[rows], drawn.program_ids, drawn.program_mask, prompt_mask[rows]
+        prompt_ids[rows], drawn.program_ids, drawn.program_mask, prompt_mask[rows], share_prompts
     )
 
 

@@ -100,6 +100,7 @@ def test_budgets_are_positive() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_peak_is_within_a_budget_forty_times_smaller_than_the_cache(tmp_path: Any) -> None:
     folder = save_random_model(tmp_path, hidden=64, layers=4, head_dim=128, num_key_value_heads=4)
     settings = SamplingSettings(max_new_tokens=16)
