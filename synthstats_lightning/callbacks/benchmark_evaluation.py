@@ -224,5 +224,5 @@ def _writer(trainer: Trainer, module: LightningModule, num_programs: int) -> Wri
     data = getattr(trainer, "datamodule", None)
     words = getattr(data, "proposal", "nothing"), getattr(data, "instructions", "short")
     if isinstance(module, ChatModule):
-        return ChatEntrant(module.writer, num_programs, words[0])
+        return ChatEntrant(module.writer, num_programs, *words)
     return PolicyWriter(_module(module), num_programs, None, *words)

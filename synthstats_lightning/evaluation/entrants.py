@@ -10,8 +10,9 @@ import numpy as np
 
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
-from synthstats_lightning.rollouts.chat_writer import ChatWriter
+from synthstats_lightning.rollouts.chat_writer import UNANSWERED, ChatWriter
 from synthstats_lightning.runtime.streams import Stream
+from synthstats_lightning.scoring.terms.chat_endpoint import ChatError
 from synthstats_lightning.tasks import Task, task_prompt
 from synthstats_lightning.tasks.proposal import looking
 
@@ -41,8 +42,9 @@ class Usage:
     """What writing programs has cost so far.
 
     Attributes:
-        read: Tokens of prompts, each counted once for all programs that answer it.
-        written: Tokens of programs, stop tokens included.
+        read: Tokens of prompts, each counted once for all programs that answer it; of a chat model once a
+            request, as its endpoint counts them.
+        written: Tokens of programs, stop tokens included; of a chat model those of its whole answers.
     """
 
     read: int = 0
@@ -116,17 +118,38 @@ class ChatEntrant:
         writer: Asks the model.
         num_programs: Programs for each instance.
         proposal: What the prompt shows of a task's data.
+        instructions: What it says of programs.
+        must_answer: Whether an instance of which the endpoint answers no request is an error, and not one of
+            which every program has failed.
+
+    Attributes:
+        usage: Tokens that were read and written so far, where the endpoint counts them.
 
     Raises:
         ValueError: If `num_programs` is below 1.
     """
 
-    def __init__(self, writer: ChatWriter, num_programs: int = 16, proposal: str = "nothing") -> None:
+    def __init__(
+        self,
+        writer: ChatWriter,
+        num_programs: int = 16,
+        proposal: str = "nothing",
+        instructions: str = "short",
+        must_answer: bool = False,
+    ) -> None:
         if num_programs < 1:
             raise ValueError(f"num_programs must be at least 1, got {num_programs}")
         self.writer = writer
         self.num_programs = num_programs
-        self.proposal = proposal
+        self.words = proposal, instructions
+        self.must_answer = must_answer
+        self.usage = Usage()
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Most tokens that are written for one instance; `None` where the endpoint has no limit."""
+        limit = self.writer.settings.max_tokens
+        return None if limit is None else self.num_programs * limit
 
     def __call__(self, task: Task, seed: int) -> list[WrittenProgram]:
         """Fresh programs for a task.
@@ -134,9 +157,16 @@ class ChatEntrant:
         Args:
             task: Whose prompt the model reads.
             seed: Seed of the instance; the model's answers do not go by it.
+
+        Raises:
+            ChatError: If `must_answer` and there is no answer to any request.
         """
-        (asked,) = self.writer.begin([task_prompt(looking(task, self.proposal))], self.num_programs)
+        (asked,) = self.writer.begin([task_prompt(looking(task, *self.words))], self.num_programs)
         found = [future.result() for future in asked]
+        self.usage.read += sum(program.read for program in found)
+        self.usage.written += sum(program.written for program in found)
+        if self.must_answer and all(program.failure in UNANSWERED for program in found):
+            raise ChatError(found[0].message, found[0].failure)
         return [
             WrittenProgram(program.source, None, not program.failure, f"{program.failure}: {program.message}")
             for program in found

@@ -19,6 +19,8 @@ PREFIX = "openai:"
 """How a policy is named that is a chat model: `openai:MODEL@URL`."""
 CUT, NO_PROGRAM = "cut_off", "no_program"
 """Answers that came and hold no whole program."""
+UNANSWERED = frozenset({"timeout", "connection", "status"})
+"""Failures of an endpoint that may be asked again later, and of no model."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,15 @@ class ChatProgram(NamedTuple):
         failure: Why there is none: `timeout`, `connection`, `status`, `no_answer`, `cut_off` or `no_program`;
             empty if there is one.
         message: The same in words.
+        read: Tokens of the prompt, as the endpoint counts them; 0 if it does not say.
+        written: Tokens of the answer, likewise.
     """
 
     source: str
     failure: str = ""
     message: str = ""
+    read: int = 0
+    written: int = 0
 
 
 class ChatWriter:
@@ -124,12 +130,15 @@ class ChatWriter:
             answer = self.endpoint.answer(messages, temperature=self.settings.temperature, **limit)
         except ChatError as error:
             return ChatProgram("", error.category, str(error))
+        counted = answer.read, answer.written
         if answer.ended == "length":
-            return ChatProgram("", CUT, f"an answer was cut off after {len(answer.text)} characters")
+            return ChatProgram(
+                "", CUT, f"an answer was cut off after {len(answer.text)} characters", *counted
+            )
         source = extract_source(answer.text)
         if not source.strip():
-            return ChatProgram("", NO_PROGRAM, f"no program in {answer.text[:60]!r}")
-        return ChatProgram(source)
+            return ChatProgram("", NO_PROGRAM, f"no program in {answer.text[:60]!r}", *counted)
+        return ChatProgram(source, "", "", *counted)
 
     def close(self) -> None:
         """Ends the threads; what is under way is left."""

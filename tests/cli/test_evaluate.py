@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from synthstats_lightning.cli.evaluate.policy_argument import PREFIXES, NamedPolicy, named_policy
+from synthstats_lightning.cli.evaluate.course import Course
+from synthstats_lightning.cli.evaluate.policy_argument import named_policy
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.evaluation.entrants import Usage, WrittenProgram
 from synthstats_lightning.evaluation.headline import headline
@@ -16,7 +17,11 @@ from synthstats_lightning.evaluation.kept import KeptMeasurements
 from synthstats_lightning.evaluation.measurement import Measurement, summarise
 from synthstats_lightning.evaluation.recorded import RecordedWriter
 from synthstats_lightning.evaluation.units import Unit, all_units, dealt
-from synthstats_lightning.tasks import SimulatedTask, baseline_program
+from synthstats_lightning.rollouts.chat_writer import ChatSettings
+from synthstats_lightning.scoring.terms.chat_endpoint import ChatError
+from synthstats_lightning.tasks import SimulatedTask, baseline_program, task_prompt
+from synthstats_lightning.tasks.proposal import looking
+from tests.support.chat_server import serving
 
 QUICK = [
     *("--settings.budgets=[2]", "--settings.points=3", "--settings.draws=50", "--settings.eig_candidates=0"),
@@ -76,6 +81,9 @@ def test_what_is_done_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--policy=programs.jsonl", "--environments", "emotion"], "policy has no programs for emotion"),
         (["--policy=programs.jsonl", "--seeds", "1", "1"], "seeds must be different numbers from 0"),
         (["--policy=."], "policy must hold a whole checkpoint, got the folder ."),
+        (["--policy=openai:small"], "policy must be openai:MODEL@URL, got 'openai:small'"),
+        (["--policy=openai:small@here"], "url must be that of a server, such as"),
+        (["--policy=tiny", "--chat.temperature=0"], "chat is for policy openai:MODEL@URL, got policy 'tiny'"),
     ],
 )
 def test_wrong_arguments(
@@ -106,14 +114,66 @@ def test_programs_of_a_run(tmp_path: Path) -> None:
         writer(SimulatedTask("dugongs_simulator"), 0)
 
 
-def test_a_further_kind_of_policy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    writer = RecordedWriter(programs(tmp_path / "programs.jsonl"))
+def test_a_chat_model_writes_programs() -> None:
+    task = SimulatedTask("death_process", 7)
+    source = baseline_program(task)
+    answers = {0: (200, f"```python\n{source}\n```"), 1: (401, "")}
+    with serving(lambda number, body: answers[number]) as server:
+        server.usage = {"prompt_tokens": 300, "completion_tokens": 40}
+        given = f"openai:small@{server.url}"
+        settings = ChatSettings(retries=0, at_once=1, temperature=0.5, max_tokens=100)
+        found = named_policy(given, 2, settings)
+        written = found.entrant(task, 7)
+        with serving(lambda number, body: (401, "")) as other:
+            silent = named_policy(f"openai:small@{other.url}", 2, settings)
+            with pytest.raises(ChatError, match="status 401"):
+                silent.entrant(task, 7)
+    assert [(each.source.strip(), each.log_prob, each.complete) for each in written] == [
+        (source.strip(), None, True),
+        ("", None, False),
+    ]
+    assert found.entrant.usage == Usage(300, 40)
+    assert found.entrant.most_tokens == 200
+    asked = [message["content"] for message in server.bodies[0]["messages"]]
+    assert asked == list(task_prompt(looking(task, "nothing", "full")))[:2]
+    assert found.of == {
+        "chat": f"small@{server.url}",
+        "instructions": "full",
+        "temperature": 0.5,
+        "max_tokens": 100,
+    }
 
-    def opened(value: str, number: int) -> NamedPolicy:
-        return NamedPolicy(writer, {"own": value, "n": number})
 
-    monkeypatch.setitem(PREFIXES, "own:", opened)
-    assert named_policy("own:thing", 3) == (writer, {"own": "own:thing", "n": 3})
+def test_the_cost_of_a_chat_model_is_told_before(tmp_path: Path) -> None:
+    units = all_units(["death_process"], [1, 2, 3])
+    for limit, said in ((100, "3 instances: at most 1,200 tokens"), (None, "3 instances of any length;")):
+        entrant = named_policy("openai:small@http://127.0.0.1:9", 4, ChatSettings(max_tokens=limit)).entrant
+        kept = KeptMeasurements(tmp_path / f"{limit}.jsonl", {})
+        assert Course(units, kept, entrant).estimate().startswith(said)
+        kept.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_chat_model_that_stops_answering_is_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = baseline_program(SimulatedTask("death_process"))
+    with serving(lambda number, body: (200, source) if number != 1 else (401, "")) as server:
+        server.usage = {"prompt_tokens": 300, "completion_tokens": 40}
+        command = ["evaluate", f"--policy=openai:small@{server.url}", f"--output={tmp_path}", *QUICK]
+        command += ["--num_programs=1", "--seeds", "1", "2"]
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert stop.value.code == 1
+        assert "does not answer: " in capsys.readouterr().err
+        found = main(command)
+    assert "1 of 2 instances are done already" in capsys.readouterr().err
+    assert len(server.bodies) == 3
+    rows = found["table"]["death_process"]
+    assert rows["policy_set"]["2"]["lpd_gain"] == pytest.approx(0.0, abs=1e-9)
+    assert (rows["policy_set"]["2"]["failures"], rows["policy_set"]["2"]["runs"]) == (0, 2)
+    assert (found["cost"]["tokens_read"], found["cost"]["tokens_written"]) == (600, 80)
 
 
 def measurement(seed: int, budget: int, gain: float, environment: str = "a") -> Measurement:

@@ -28,6 +28,7 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
         self.drips = drips
+        self.usage: dict[str, int] | None = None  # what it says of every answer's tokens
         self.closed = threading.Event()
         self.left = threading.Event()
         self.lock = threading.Lock()
@@ -55,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         status, text, *more = server.answer(number, body)
         content, ended = text if isinstance(text, tuple) else (text, "stop")
         choice = {"message": {"role": "assistant", "content": content}, "finish_reason": ended}
-        reply = json.dumps({"choices": [choice]}).encode()
+        counted = {} if server.usage is None else {"usage": server.usage}
+        reply = json.dumps({"choices": [choice], **counted}).encode()
         with server.lock:
             server.at_once -= 1
         try:

@@ -15,8 +15,10 @@ from synthstats_lightning.cli.errors import FAILED, fail
 from synthstats_lightning.cli.evaluate.policy_argument import POLICY_HELP, NamedPolicy, named_policy
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.evaluation.settings import EvaluationSettings
+from synthstats_lightning.rollouts.chat_writer import ChatSettings
 from synthstats_lightning.sandbox import SandboxError, SandboxLimits
 from synthstats_lightning.scoring.settings import ENGINE_VERSION, EngineSettings
+from synthstats_lightning.scoring.terms.chat_endpoint import ChatError
 
 KEPT = "measurements.jsonl"
 """File of what is done, in the folder of an evaluation; beside it `evaluation.json` and `evaluation.md`."""
@@ -52,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--sandbox", type=Level, default="strict", help="how strictly programs are confined")
     parser.add_class_arguments(EvaluationSettings, "settings", skip={"seeds"})
+    parser.add_class_arguments(ChatSettings, "chat")
     parser.add_class_arguments(SandboxLimits, "limits")
     parser.add_class_arguments(EngineSettings, "engine")
 
@@ -67,7 +70,7 @@ def run(options: Namespace) -> dict[str, Any]:
 
     Raises:
         SystemExit: With `WRONG_USAGE` for a wrong argument or another evaluation's folder; with `FAILED` if
-            it was interrupted, or programs cannot be confined on this machine.
+            it was interrupted, programs cannot be confined on this machine, or a chat model does not answer.
     """
     from synthstats_lightning.cli.evaluate.course import Course
     from synthstats_lightning.evaluation.kept import KeptMeasurements
@@ -84,7 +87,7 @@ def run(options: Namespace) -> dict[str, Any]:
     folder = Path(options.output)
     try:
         settings = replace(options.settings, seeds=tuple(options.seeds))
-        policy = named_policy(options.policy, options.num_programs)
+        policy = named_policy(options.policy, options.num_programs, options.chat)
         names = chosen_environments(options.environments, policy)
         evaluation = UnitEvaluation([make_simulator(name) for name in names], settings, options.oracle)
         of = {
@@ -112,6 +115,8 @@ def run(options: Namespace) -> dict[str, Any]:
         )
     except SandboxError as error:
         fail(str(error), FAILED)
+    except ChatError as error:
+        fail(f"policy {options.policy} does not answer: {error}; the same command goes on", FAILED)
     except ValueError as error:
         fail(str(error))
     finally:

@@ -47,10 +47,9 @@ class Course:
         if not left:
             return "nothing is left to do"
         if not done:
-            most = left * self._entrant.most_tokens
-            return (
-                f"{left} instances: at most {most:,} tokens to write; how long, the first instance will tell"
-            )
+            most = self._entrant.most_tokens
+            tokens = f": at most {left * most:,} tokens to write" if most is not None else " of any length"
+            return f"{left} instances{tokens}; how long, the first instance will tell"
         written, read = (round(left * tokens / done) for tokens in (usage.written, usage.read))
         seconds = left * self._kept.seconds / done
         tokens = f"about {written:,} tokens to write, {read:,} to read"

@@ -1,19 +1,24 @@
-"""A policy as a command line names it: a checkpoint, a bundled model, or a run's programs."""
+"""A policy as a command line names it: a checkpoint, a bundled model, a run's programs, or a chat model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from synthstats_lightning.evaluation.entrants import Usage, WrittenProgram
+from synthstats_lightning.rollouts.chat_writer import PREFIX, ChatSettings, ChatWriter, parsed_name
 from synthstats_lightning.tasks import Task
 
 POLICY_HELP = (
     "what is evaluated: a checkpoint (or a folder with some, of which the newest counts), a run's"
     " programs.jsonl,"
-    " or the name of a bundled language model as it is before training"
+    " the name of a bundled language model as it is before training, or a chat model: openai:MODEL@URL"
 )
+
+CHAT_INSTRUCTIONS = "full"
+"""What a chat model's prompt says of programs: it has seen none of this package's."""
 
 
 @runtime_checkable
@@ -22,14 +27,14 @@ class Entrant(Protocol):
 
     Attributes:
         usage: Tokens that were read and written so far.
-        most_tokens: Most tokens that are written for one instance.
+        most_tokens: Most tokens that are written for one instance; `None` where nothing limits them.
     """
 
     usage: Usage
 
     @property
-    def most_tokens(self) -> int:
-        """Most tokens that are written for one instance."""
+    def most_tokens(self) -> int | None:
+        """Most tokens that are written for one instance; `None` where nothing limits them."""
         ...
 
     def __call__(self, task: Task, seed: int) -> Sequence[WrittenProgram]:
@@ -49,30 +54,34 @@ class NamedPolicy(NamedTuple):
     of: dict[str, Any]
 
 
-Opener = Callable[[str, int], NamedPolicy]
-"""From an argument and a number of programs for each instance to a policy."""
-
-PREFIXES: dict[str, Opener] = {}
-"""What an argument may begin with, such as `openai:`, and what opens it then; before files are looked for."""
-
-
-def named_policy(value: str, num_programs: int) -> NamedPolicy:
+def named_policy(value: str, num_programs: int, chat: ChatSettings | None = None) -> NamedPolicy:
     """The policy that an argument names.
 
     Args:
         value: What the user gave.
         num_programs: Programs for each instance.
+        chat: How a chat model is asked; for one only.
 
     Raises:
-        ValueError: If it names none, or what it names is no policy.
+        ValueError: If it names none, what it names is no policy, or `chat` is given for another one.
         FileNotFoundError: If there is no such file.
     """
-    for prefix, opener in PREFIXES.items():
-        if value.startswith(prefix):
-            return opener(value, num_programs)
+    if value.startswith(PREFIX):
+        return _of_chat_model(value, num_programs, chat or ChatSettings())
+    if chat not in (None, ChatSettings()):
+        raise ValueError(f"chat is for policy openai:MODEL@URL, got policy {value!r}")
     if value.endswith(".jsonl"):
         return _of_programs(value, num_programs)
     return _of_model(value, num_programs)
+
+
+def _of_chat_model(value: str, num_programs: int, chat: ChatSettings) -> NamedPolicy:
+    from synthstats_lightning.evaluation.entrants import ChatEntrant
+
+    writer = ChatWriter(*parsed_name(value), chat)
+    entrant = ChatEntrant(writer, num_programs, "nothing", CHAT_INSTRUCTIONS, must_answer=True)
+    asked = {name: asdict(chat)[name] for name in ("temperature", "max_tokens")}
+    return NamedPolicy(entrant, {"chat": writer.name, "instructions": CHAT_INSTRUCTIONS, **asked})
 
 
 def _of_programs(value: str, num_programs: int) -> NamedPolicy:
@@ -98,9 +107,8 @@ def _of_model(value: str, num_programs: int) -> NamedPolicy:
         return NamedPolicy(PolicyWriter(module, num_programs), {"model": value})
     if not path.exists():
         raise FileNotFoundError(
-            f"policy must be a checkpoint, a .jsonl file of programs or one of {', '.join(BUNDLED)}, got"
-            f" {value!r},"
-            " which is no file"
+            f"policy must be a checkpoint, a .jsonl file of programs or one of {', '.join(BUNDLED)},"
+            f" or openai:MODEL@URL, got {value!r}, which is no file"
         )
     found = newest_checkpoint([path]) if path.is_dir() else usable_checkpoint(path)
     if found is None:

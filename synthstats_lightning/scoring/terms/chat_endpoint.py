@@ -35,10 +35,14 @@ class ChatAnswer(NamedTuple):
     Attributes:
         text: What the model has written.
         ended: Why it ended, in the endpoint's word: `"stop"`, `"length"`, ...; empty if it does not say.
+        read: Tokens of the messages, as the endpoint counts them; 0 if it does not say.
+        written: Tokens of the answer, thoughts included, as the endpoint counts them; 0 if it does not say.
     """
 
     text: str
     ended: str = ""
+    read: int = 0
+    written: int = 0
 
 
 class _Attempt(NamedTuple):
@@ -142,13 +146,15 @@ class ChatEndpoint:
             again = pause if response.status_code in RETRIED else None
             return _Attempt(None, f"status {response.status_code}", "status", again)
         try:
-            choice = response.json()["choices"][0]
+            document = response.json()
+            choice = document["choices"][0]
             content, ended = choice["message"]["content"], choice.get("finish_reason")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             return _Attempt(None, f"no chat completion: {error!r}", "no_answer", 0.0)
         if not isinstance(content, str):
             return _Attempt(None, "an answer without text", "no_answer", 0.0)
-        return _Attempt(ChatAnswer(content, ended if isinstance(ended, str) else ""))
+        counted = [_tokens(document, name) for name in ("prompt_tokens", "completion_tokens")]
+        return _Attempt(ChatAnswer(content, ended if isinstance(ended, str) else "", *counted))
 
     def _spend(self) -> None:
         with self._lock:
@@ -181,3 +187,10 @@ class ChatEndpoint:
                 # its own limits are of the silence between bytes, not of a request
                 self._client = httpx2.AsyncClient(timeout=None)
             return self._client
+
+
+def _tokens(document: dict[str, Any], name: str) -> int:
+    """A count of an answer's `usage`; 0 if there is none."""
+    usage = document.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
