@@ -124,6 +124,7 @@ class SearchCLI(GFlowNetCLI):
         given = self.config_init.search
         trains = {
             "rollouts.url": given.rollouts.url,
+            "rollouts.backend": "" if given.rollouts.backend == "server" else given.rollouts.backend,
             "proposals.url": given.proposals.url,
             "unseen_tasks.tasks": given.unseen_tasks.tasks,
             "benchmark.num_programs": given.benchmark.num_programs,

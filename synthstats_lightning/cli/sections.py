@@ -105,8 +105,9 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
         made.append(budget)
     if shown and fits:
         made.append(RunProgress(budget))
-    if config.rollouts.url:  # before what samples: a round is written under the version just published
-        made.append(ServerRollouts(**config.rollouts))
+    rollouts = ServerRollouts(**config.rollouts)
+    if rollouts.asked:  # before what samples: a round is written under the version just published
+        made.append(rollouts)
     made.append(EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring))
     if config.proposals.url and scoring["max_programs"] is not None:
         raise ValueError(

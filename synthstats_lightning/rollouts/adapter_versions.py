@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from synthstats_lightning.policy import Policy
 from synthstats_lightning.policy.language_part import ALL_LINEAR
-from synthstats_lightning.rollouts.connection import Connection
 from synthstats_lightning.rollouts.errors import AdapterError, RefusedError, RolloutError
+from synthstats_lightning.rollouts.transport import Transport
 
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Layers that servers adapt; others they load without a word, and leave as they are."""
@@ -54,7 +54,7 @@ class AdapterVersions:
 
     def __init__(
         self,
-        connections: Sequence[Connection],
+        connections: Sequence[Transport],
         folder: Path,
         path_on_server: str | None = None,
         keep: int = 2,
@@ -104,7 +104,7 @@ class AdapterVersions:
         with self._lock:
             self._loaded.append(version)
 
-    def reload(self, connection: Connection, version: AdapterVersion | None = None) -> None:
+    def reload(self, connection: Transport, version: AdapterVersion | None = None) -> None:
         """Has a server that was started anew load a version again: the same name, the same weights.
 
         Args:
@@ -160,7 +160,7 @@ class AdapterVersions:
             shutil.rmtree(self.folder / each.name, ignore_errors=True)
         self._loaded, self._unloaded, self.current = [], [], None
 
-    def _load(self, connection: Connection, version: AdapterVersion) -> None:
+    def _load(self, connection: Transport, version: AdapterVersion) -> None:
         path = str(self.path_on_server / version.name)
         body = {"lora_name": version.name, "lora_path": path}
         deadline = time.monotonic() + LATE_SECONDS

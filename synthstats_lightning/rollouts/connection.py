@@ -25,7 +25,7 @@ WORDS = 500
 
 
 class Connection:
-    """Asks one server; may be used by many threads at once.
+    """Asks one server; may be used by many threads at once. A `Transport`.
 
     Args:
         url: Where the server is, with or without `/v1` behind it.

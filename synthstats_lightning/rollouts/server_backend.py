@@ -21,11 +21,11 @@ from synthstats_lightning.policy.memory_plan.decoder import Decoder
 from synthstats_lightning.policy.sampling import Decoded, RowRandomness, SamplingSettings, row_temperatures
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersions
 from synthstats_lightning.rollouts.completions import Completion, CompletionRequest
-from synthstats_lightning.rollouts.connection import Connection
 from synthstats_lightning.rollouts.dialects import LogProbsMode
 from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
 from synthstats_lightning.rollouts.request_threads import RequestThreads
 from synthstats_lightning.rollouts.rollout_counts import RolloutCounts
+from synthstats_lightning.rollouts.transport import Transport
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class ServerBackend:
     """
 
     def __init__(
-        self, connections: Sequence[Connection], versions: AdapterVersions, mode: LogProbsMode = "raw"
+        self, connections: Sequence[Transport], versions: AdapterVersions, mode: LogProbsMode = "raw"
     ) -> None:
         self.connections = list(connections)
         self.versions = versions
@@ -338,7 +338,7 @@ def check_settings(settings: SamplingSettings | None) -> None:
 
 
 def _served(
-    versions: AdapterVersions, connection: Connection, request: CompletionRequest
+    versions: AdapterVersions, connection: Transport, request: CompletionRequest
 ) -> Callable[[], Answer]:
     """A call that has a server write the programs of a request, under the adapter that is present then."""
     dialect = connection.dialect

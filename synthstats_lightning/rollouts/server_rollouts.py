@@ -1,4 +1,4 @@
-"""The section `rollouts` of a run: training programs are written by inference servers."""
+"""The section `rollouts` of a run: inference servers, or vLLM in process, write the training programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
@@ -18,9 +18,13 @@ from synthstats_lightning.policy.sampling_backend import LOCAL
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersion, AdapterVersions, check_adapter
 from synthstats_lightning.rollouts.connection import Connection, check_url, is_public, key_headers
 from synthstats_lightning.rollouts.dialects import DIALECTS, Api
+from synthstats_lightning.rollouts.engine_connection import EngineConnection
+from synthstats_lightning.rollouts.engine_settings import engine_settings
 from synthstats_lightning.rollouts.errors import RefusedError, RolloutError
 from synthstats_lightning.rollouts.rollout_counts import RolloutCounts
 from synthstats_lightning.rollouts.server_backend import RELOADS, ServerBackend, check_settings
+from synthstats_lightning.rollouts.transport import Transport
+from synthstats_lightning.rollouts.vllm_engine import VLLMEngine, check_installed
 from synthstats_lightning.rollouts.weight_check import (
     WARM,
     check_gap,
@@ -31,6 +35,8 @@ from synthstats_lightning.rollouts.weight_check import (
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.tasks import Task, task_prompt
 
+Writer = Literal["server", "vllm"]
+"""Who writes: the servers of `url`, or vLLM in the trainer's own process."""
 CHECK_PROMPT = "", "Write a program."
 """Of the checks of a run whose data module has no tasks."""
 
@@ -46,6 +52,9 @@ class ServerRollouts(Callback):
     Every version of the adapter has a folder and a name of its own. It is loaded by every server, checked
     against the trainer's own log-probabilities, and only then used. A server that is away is waited for; one
     that was started anew is given the present version again.
+
+    With `backend: vllm` an engine in the trainer's own process takes the servers' place, with weights of its
+    own; it is asked, checked and given versions in the same way, and takes turns with the trainer.
 
     Logs `rollout/tokens_per_second`, `rollout/version_age` (training steps since the adapter that wrote a
     program was published, mean), `rollout/server_gap` (nats a token; mean absolute difference between servers
@@ -70,9 +79,15 @@ class ServerRollouts(Callback):
         max_gap: Largest mean difference of log-probabilities in a check, in nats a token: 0.05 is well above
             what bfloat16 rounds, and far below what other weights come to.
         api: What the servers are asked in: vLLM's completions, or SGLang's native generation.
+        backend: Who writes: the servers of `url`, or with `"vllm"` an engine in this process, of the extra
+            `vllm`. Where it does, the run is of one process, `overlap` changes nothing, and what is said of
+            servers' addresses and patience is not used.
+        gpu_memory_utilization: Share of the GPU's memory that the engine in this process takes, its copy of
+            the base model included.
 
     Raises:
-        ValueError: If a number is out of range, a URL is none, or the environment has no key of that name.
+        ValueError: If a number is out of range, a URL is none or given to an engine in this process, or the
+            environment has no key of that name.
     """
 
     def __init__(
@@ -89,7 +104,15 @@ class ServerRollouts(Callback):
         max_gap: float = 0.05,
         overlap: bool = True,
         api: Api = "vllm",
+        backend: Writer = "server",
+        gpu_memory_utilization: float = 0.3,
     ) -> None:
+        if backend not in get_args(Writer):
+            raise ValueError(f"backend must be one of {', '.join(get_args(Writer))}, got {backend!r}")
+        if backend == "vllm" and url:
+            raise ValueError(f"url must be null with backend vllm, which asks no server, got {url!r}")
+        if not 0 < gpu_memory_utilization < 1:
+            raise ValueError(f"gpu_memory_utilization must be between 0 and 1, got {gpu_memory_utilization}")
         if api not in DIALECTS:
             raise ValueError(f"api must be one of {', '.join(DIALECTS)}, got {api!r}")
         for name, least, value in (("publish_every", 1, publish_every), ("keep", 0, keep)):
@@ -112,9 +135,16 @@ class ServerRollouts(Callback):
         self.max_gap = max_gap
         self.overlap = overlap
         self.api: Api = api
+        self.in_process = backend == "vllm"
+        self.gpu_memory_utilization = gpu_memory_utilization
         self.backend: ServerBackend | None = None
         self._prompt: tuple[int, ...] = ()
         self._step = -1
+
+    @property
+    def asked(self) -> bool:
+        """Whether anybody but the trainer writes."""
+        return self.in_process or bool(self.urls)
 
     def check(self, module: object, callbacks: Sequence[object]) -> None:
         """Refuses a run that asks for what a server cannot do.
@@ -125,14 +155,14 @@ class ServerRollouts(Callback):
 
         Raises:
             TypeError: If the module does not sample.
-            ValueError: If all weights are trained, the settings mix uniform tokens in, or the objective needs
-                programs of the present policy and gets others.
+            ValueError: If all weights are trained, the settings mix uniform tokens in, the objective needs
+                programs of the present policy and gets others, or vLLM is asked for and missing.
         """
         if not isinstance(module, SamplingModule):
             raise TypeError(f"rollouts need a module that samples, got {type(module).__name__}")
         if getattr(module, "trainer_mode", "lora") == "full":
             raise ValueError(
-                "trainer_mode must be lora or qlora with rollouts.url: servers take adapters only"
+                "trainer_mode must be lora or qlora with rollouts: servers and engines take adapters only"
             )
         if getattr(getattr(module, "objective", None), "on_policy", False) and self.publish_every != 1:
             raise ValueError(
@@ -141,6 +171,8 @@ class ServerRollouts(Callback):
             )
         for source in (module, *callbacks):
             check_settings(getattr(source, "sampling", None))
+        if self.in_process:
+            check_installed()
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Connects to the servers, where the run trains.
@@ -149,9 +181,16 @@ class ServerRollouts(Callback):
             TypeError: If the module does not sample.
             ValueError: If the settings ask for what a server cannot do; see `check`.
         """
-        if stage != "fit" or not self.urls or self.backend is not None:
+        if stage != "fit" or not self.asked or self.backend is not None:
             return
         self.check(pl_module, getattr(trainer, "callbacks", []))
+        if self.in_process:  # which is started for a policy that is there
+            if trainer.world_size > 1:
+                raise ValueError(
+                    f"rollouts.backend must be server for a run of several processes, got vllm and"
+                    f" {trainer.world_size} processes"
+                )
+            return
         connections = [
             Connection(url, self.api_key_env, self.timeout_s, self.patience_s, self.api) for url in self.urls
         ]
@@ -160,13 +199,16 @@ class ServerRollouts(Callback):
                 f"{public[0]} is a public address: a server that loads adapters at run time loads any folder"
                 " for whoever reaches it; keep it on this machine or in a private network"
             )
+        self._connect(trainer, pl_module, connections)
+
+    def _connect(self, trainer: Trainer, module: LightningModule, connections: Sequence[Transport]) -> None:
         folder = Path(self.adapter_folder or Path(trainer.log_dir or trainer.default_root_dir) / "adapters")
         run = gather_objects(AdapterVersions([], folder).run)[0]
         versions = AdapterVersions(connections, folder, self.path_on_server, self.keep, run)
         self.backend = ServerBackend(connections, versions)
         waits = any(getattr(each, "synchronous", False) for each in getattr(trainer, "callbacks", []))
-        waits |= getattr(getattr(pl_module, "objective", None), "on_policy", False)
-        self.backend.overlap = self.overlap and not waits
+        waits |= getattr(getattr(module, "objective", None), "on_policy", False)
+        self.backend.overlap = self.overlap and not waits and not self.in_process
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Checks that the servers have the same base model, and publishes the first version.
@@ -174,13 +216,22 @@ class ServerRollouts(Callback):
         Raises:
             RolloutError: If they have not, or will not do what is asked.
         """
-        if self.backend is None or not isinstance(pl_module, SamplingModule):
+        if not self.asked or not isinstance(pl_module, SamplingModule):
             return
-        backend, policy = self.backend, pl_module.loaded_policy
+        policy = pl_module.loaded_policy
         check_plain(policy, "sampling on a server")
-        backend.between = lambda: hear_sigterm(trainer)
+        check_adapter(policy)
         tasks: Sequence[Task] = getattr(getattr(trainer, "datamodule", None), "tasks", [])
         prompts = [policy.encode_prompt(*task_prompt(task)) for task in tasks]
+        if self.in_process and self.backend is None:
+            sources = (pl_module, *getattr(trainer, "callbacks", []))
+            settings = engine_settings(
+                policy, tasks, prompts, sources, self.keep, self.gpu_memory_utilization
+            )
+            rank_zero_info(f"vLLM is started in this process: {settings.served.model}")
+            self._connect(trainer, pl_module, [EngineConnection(lambda: VLLMEngine(settings))])
+        backend = self._connected
+        backend.between = lambda: hear_sigterm(trainer)
         prompts = prompts or [policy.encode_prompt(*CHECK_PROMPT)]
         self._prompt = long_prompt(policy, prompts)
         self._step = trainer.global_step
@@ -189,7 +240,7 @@ class ServerRollouts(Callback):
         self._publish(trainer, pl_module)
         pl_module.rounds_backend = backend
         rank_zero_info(
-            f"training programs are written by {', '.join(self.urls)}: adapter"
+            f"training programs are written by {', '.join(each.url for each in backend.connections)}: adapter"
             f" {backend.versions.current.name if backend.versions.current else ''}, {backend.mode}"
             " log-probabilities"
         )
@@ -238,7 +289,6 @@ class ServerRollouts(Callback):
     def _meet(self, trainer: Trainer, module: SamplingModule) -> None:
         """The base model on every server is that of the run; of what its log-probabilities are."""
         backend = self._connected
-        check_adapter(module.loaded_policy)
         for connection in backend.connections:
             name = self.base_model or backend.called(lambda: served_model(connection))  # noqa: B023
             where = f"{connection.url}, base model {name!r}"
@@ -250,7 +300,7 @@ class ServerRollouts(Callback):
         self,
         trainer: Trainer,
         module: SamplingModule,
-        connection: Connection,
+        connection: Transport,
         model: str,
         reference: bool = False,
         temperature: float = 1.0,
@@ -263,7 +313,7 @@ class ServerRollouts(Callback):
             return gap(policy, self._prompt, programs, reference)
 
     def _loaded_gap(
-        self, trainer: Trainer, module: SamplingModule, connection: Connection, version: AdapterVersion
+        self, trainer: Trainer, module: SamplingModule, connection: Transport, version: AdapterVersion
     ) -> float:
         """That of a version which the server has loaded, and loads again where it was started anew since."""
         backend, left = self._connected, RELOADS
@@ -314,7 +364,7 @@ class ServerRollouts(Callback):
             raise RolloutError(wrong)
 
 
-def served_model(connection: Connection) -> str:
+def served_model(connection: Transport) -> str:
     """Name of the base model that a server has.
 
     Args:

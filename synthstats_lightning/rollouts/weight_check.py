@@ -11,8 +11,8 @@ from synthstats_lightning.policy import Policy
 from synthstats_lightning.policy.forced import forced_token_log_probs
 from synthstats_lightning.policy.hidden import pad_right
 from synthstats_lightning.rollouts.completions import Completion, CompletionRequest
-from synthstats_lightning.rollouts.connection import Connection
 from synthstats_lightning.rollouts.errors import RolloutError, WeightsError
+from synthstats_lightning.rollouts.transport import Transport
 
 PROGRAMS, TOKENS = 2, 16
 """Of one check."""
@@ -40,7 +40,7 @@ def long_prompt(policy: Policy, prompts: Sequence[Sequence[int]]) -> tuple[int, 
 
 def checked_programs(
     policy: Policy,
-    connection: Connection,
+    connection: Transport,
     model: str,
     prompt: tuple[int, ...],
     temperature: float = 1.0,

@@ -32,6 +32,9 @@ ONE_OF_A_KIND = (
     {"trainer/synchronous", "trainer/asynchronous"},
     {"rollouts/server", "trainer/exploration"},  # a server mixes no uniform tokens in
     {"policy/vllm", "trainer/exploration"},
+    {"rollouts/vllm", "trainer/exploration"},
+    {"rollouts/server", "rollouts/vllm"},
+    {"rollouts/vllm", "trainer/ddp", "trainer/torchrun", "trainer/slurm"},  # its engine is of one process
 )
 """Overlays of which a run has one at most; so it is with objectives, policies, searchers and tasks."""
 NOT_ON: dict[str, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from synthstats_lightning.policy import Policy
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersion, AdapterVersions
-from synthstats_lightning.rollouts.connection import Connection
+from synthstats_lightning.rollouts.transport import Transport
 from synthstats_lightning.rollouts.weight_check import checked_programs, gap
 
 
@@ -28,7 +28,7 @@ class StaleGaps(NamedTuple):
 def stale_gaps(
     policy: Policy,
     versions: AdapterVersions,
-    connection: Connection,
+    connection: Transport,
     prompt: tuple[int, ...],
     change: Callable[[], None],
 ) -> StaleGaps:
@@ -37,7 +37,7 @@ def stale_gaps(
     Args:
         policy: Whose adapter is published.
         versions: The versions that one server has.
-        connection: It asks that server.
+        connection: It asks that server, or an engine in this process.
         prompt: Token ids of the prompt of both checks.
         change: Gives the policy other weights.
     """
@@ -49,6 +49,6 @@ def stale_gaps(
     folder = versions.folder / version.name
     folder.rename(versions.folder / f"{version.name}-before")
     again = versions.write(policy, 0)
-    connection.ask("/v1/unload_lora_adapter", {"lora_name": version.name})
+    connection.ask(connection.dialect.unload, {"lora_name": version.name})
     versions.load(again)
     return StaleGaps(first, gap(policy, prompt, call()), again)

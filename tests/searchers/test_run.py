@@ -143,6 +143,7 @@ def test_an_outcome_that_cannot_be_read_is_named(tmp_path):
     ("argument", "message"),
     [
         ("--rollouts.url=[http://127.0.0.1:8100]", "rollouts.url must be left out of a search"),
+        ("--rollouts.backend=vllm", "rollouts.backend must be left out of a search"),
         (
             "--proposals.url=http://localhost --proposals.model=m"
             " --scoring.max_programs=null --budget.minutes=9",
