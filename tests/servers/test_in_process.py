@@ -78,7 +78,8 @@ def test_base_and_two_adapters_agree_to_a_ten_thousandth_of_a_nat_a_program(tmp_
                 own = plain(policy, prompts, drawn, row)
                 said = float(drawn.proposal_log_prob[row])
                 assert abs(own - said) < LIMIT
-                assert abs(plain(policy, prompts, drawn, row, reference=True) - said) > 0.5
+                # of the adapter, and not of the base
+                assert abs(plain(policy, prompts, drawn, row, reference=True) - said) > 100 * LIMIT
             assert len(set(drawn.sources)) > 12
             assert first is None or not torch.equal(first, drawn.program_ids)
             first = drawn.program_ids
@@ -113,5 +114,3 @@ def test_a_run(tmp_path):
     assert found.metrics["rollout/server_gap"] < 1e-5
     assert found.metrics["rollout/version_age"] <= 1.0
     assert list((tmp_path / "adapters").iterdir()) == []
-    share = found.metrics["rollout/waiting_seconds"] / found.seconds
-    print(f"in process: the trainer waited for {share:.0%} of {found.seconds:.1f} s")
