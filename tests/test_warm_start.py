@@ -161,6 +161,7 @@ def test_a_run_starts_from_that_adapter(imitated: Imitated) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_each_reference_has_a_target_of_its_own_and_both_are_reached(imitated: Imitated) -> None:
     given = imitated.model, imitated.run / "adapter"
     base, adapter = (train_from(*given, reference) for reference in ("base", "adapter"))
