@@ -23,8 +23,8 @@ class Muon(torch.optim.Optimizer):
     same shape at once.
 
     Args:
-        parameters: Matrices.
-        lr: Learning rate.
+        parameters: Matrices of a network.
+        lr: Learning rate of a step.
         weight_decay: Decoupled weight decay.
         momentum: Share of the mean gradient that a step keeps.
     """
@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
         """Moves every matrix that has a gradient.
 
         Args:
-            closure: Not used.
+            closure: Nothing is done with it.
         """
         for group in self.param_groups:
             alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
@@ -71,7 +71,7 @@ def orthogonal(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor
     """Matrices of the same singular vectors whose singular values are about 1, by Newton's and Schulz' steps.
 
     Args:
-        matrices: Any matrices.
+        matrices: Matrices of equal shape.
     """
     linear, cubic, quintic = COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]

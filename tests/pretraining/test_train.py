@@ -70,7 +70,7 @@ def test_sharpening_divides_the_logits():
 def test_settings_refuse_what_cannot_be():
     with pytest.raises(ValueError, match=r"temperature must be positive and finite, got 0\.0"):
         TrainingSettings([StageSettings(1)], temperature=0.0)
-    with pytest.raises(ValueError, match="precision must be 'bf16' or 'fp32', got 'fp8'"):
+    with pytest.raises(ValueError, match="precision must be one of auto, bf16, fp32, got 'fp8'"):
         TrainingSettings([StageSettings(1)], precision="fp8")
     with pytest.raises(ValueError, match="at least one stage"):
         TrainingSettings([])
