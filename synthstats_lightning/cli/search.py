@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 
 from synthstats_lightning.callbacks import PosteriorReport, ProgramScoring
@@ -113,11 +113,15 @@ class SearchCLI(GFlowNetCLI):
             fail(f"search is for tasks of one turn, and {tasks[0].name} has several")
         if self.trainer.world_size > 1:
             fail(f"search runs in one process: trainer.devices must be 1, got {self.trainer.world_size}")
-        self._refuse_what_trains()
         limits = (scoring.max_programs, settings.method.most_programs, budget)
         if all(limit is None for limit in limits):
             fail("search needs an end: scoring.max_programs, or budget.minutes")
         return tasks
+
+    def run_callbacks(self) -> list[Callback]:
+        """Those of `fit`, none of which trains."""
+        self._refuse_what_trains()
+        return super().run_callbacks()
 
     def _refuse_what_trains(self) -> None:
         """A key that nothing would read is an error."""

@@ -64,8 +64,8 @@ class EngineConnection:
         dialect: That of vLLM's server.
         patience_s: Nothing: an engine that fails has failed.
         trouble: Nothing: it is never away.
-        away_since: Likewise.
-        failed: Likewise.
+        away_since: Nothing, for the same reason.
+        failed: Nothing; a failure is raised where it happens.
 
     Raises:
         RolloutError: If the engine does not start.

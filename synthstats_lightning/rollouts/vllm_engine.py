@@ -127,7 +127,7 @@ class VLLMEngine:
 
         Args:
             name: What requests call it; a new one each time, as its number is.
-            path: Its folder.
+            path: Folder of the adapter, as PEFT writes it.
         """
         adapter = self._lora.LoRARequest(name, next(self._numbers), path)
         self._llm.llm_engine.add_lora(adapter)

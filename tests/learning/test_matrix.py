@@ -22,7 +22,7 @@ def far(column: dict[str, float], precision: str) -> dict[str, float]:
     return {name: value for name, value in column.items() if not value <= PRECISIONS[precision]}
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+@pytest.mark.parametrize("precision", ["bf16-mixed", pytest.param("bf16-true", marks=pytest.mark.slow)])
 def test_one_objective_reaches_its_target_in_low_precision(precision: str, tmp_path: Path) -> None:
     assert not far(matrix_column(precision, 2, 1, 400, str(tmp_path), ["RTB"]), precision)
 

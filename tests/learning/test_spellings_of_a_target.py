@@ -50,6 +50,7 @@ def run(objective: Objective, prior_weight: float, folder: object) -> tuple[list
     return seen.losses, module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [RelativeTrajectoryBalance, FlowRL])
 def test_both_spellings_start_near_balance_and_learn_the_same(objective, tmp_path) -> None:
     beside, module = run(objective(), 0.0, tmp_path)

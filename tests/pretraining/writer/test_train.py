@@ -68,6 +68,7 @@ def test_blind_programs_are_unfiltered_and_pointers_are_dealt(made):
     assert len(pointers) > 8
 
 
+@pytest.mark.slow
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(tmp_path):
     training = replace(SHORT, steps=4, evaluate_every=4)
     lines = []

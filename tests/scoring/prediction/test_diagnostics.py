@@ -81,6 +81,7 @@ def test_a_bridge_of_two_normals_equals_the_ratio_of_their_constants():
     assert abs(ratio.log_ratio - exact) < 3 * error
 
 
+@pytest.mark.slow
 def test_reported_errors_of_elpd_are_those_over_seeds():
     """Eight schools, where rows are refitted: the spread over seeds is about what is reported."""
     target, _ = targets.eight_schools()
