@@ -127,7 +127,7 @@ def _joined(parts: list[Decoded], pad_id: int) -> Decoded:
         return parts[0]
     width = max(part.program_ids.shape[1] for part in parts)
 
-    def wide(values: list[Tensor], fill: float) -> Tensor:
+    def wide(values: list[Tensor], fill: float | bool) -> Tensor:
         return torch.cat([functional.pad(value, (0, width - value.shape[1]), value=fill) for value in values])
 
     tokens = [part.token_log_probs for part in parts if part.token_log_probs is not None]
