@@ -55,6 +55,8 @@ def train_writer(
     pupil.model.set_attn_implementation(register())
     optimizers = writer_optimizers(pupil, training)
     step, seconds = _restored(output, training, size, pupil, optimizers)
+    if rank == 0:
+        _forget_gains(output / GAINS, step)
     pairs = fixed_pairs(training, training.evaluation_pairs) if rank == 0 else []
     began, gain, pool = time.perf_counter() - seconds, None, -1
     losses: list[float] = []
@@ -161,6 +163,19 @@ def save_policy(pupil: Pupil, tokenizer: Any, output: Path) -> None:
     weights.pop("lm_head.weight")  # tied
     pupil.model.save_pretrained(output, state_dict=weights)
     save_writer_tokenizer(tokenizer, output)
+
+
+def _forget_gains(path: Path, step: int) -> None:
+    """Drops measurements behind a step, which come from before the training was ended."""
+    if not path.is_file():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if not line.endswith("\n") or json.loads(line)["step"] > step:
+            break
+        kept.append(line)
+    with replacing(path) as new:
+        new.write_text("".join(kept), encoding="utf-8")
 
 
 def _settings(training: WriterTraining, size: WriterSize) -> str:

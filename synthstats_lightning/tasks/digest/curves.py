@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from synthstats_lightning.tasks.digest.least_squares import CLEAR, Rest, scaled
-from synthstats_lightning.tasks.digest.moments import quantiles
+from synthstats_lightning.tasks.digest.moments import distinct, quantiles
 
 Column = Float[np.ndarray, " rows"]
 CUTS = (0.2, 0.35, 0.5, 0.65, 0.8)
@@ -97,15 +97,15 @@ def _candidates(values: Column) -> list[Curve]:
     reciprocal, quadratic, cubic, exp(−4z) and exp(−12z) for what levels off, exp(2z) for growth, a step, a
     bend of a line, a wave about a line.
     """
-    distinct = len(np.unique(values))
-    if distinct < 2:
+    different = distinct(values)
+    if different < 2:
         return []
     low, high = float(values.min()), float(values.max())
     z = (values - low) / (high - low)
     found = [Curve("linear", values[:, None], 0)]
-    if distinct >= FEWEST["quadratic"]:
+    if different >= FEWEST["quadratic"]:
         found.append(Curve("quadratic", np.column_stack([z, z**2]), 0))
-    if distinct < 4:
+    if different < 4:
         return found
     found.append(Curve("cubic", np.column_stack([z, z**2, z**3]), 0))
     if low > 0:
@@ -117,13 +117,13 @@ def _candidates(values: Column) -> list[Curve]:
         found.append(Curve(name, np.exp(rate * z)[:, None], 0))
     cuts = np.unique(quantiles(z, CUTS))
     cuts = cuts[(cuts > 0) & (cuts < 1)]
-    if distinct >= FEWEST["step"]:
+    if different >= FEWEST["step"]:
         for cut in cuts:
             found.append(Curve("step", (z > cut).astype(np.float64)[:, None], 1))
             found.append(Curve("bend", np.column_stack([z, np.maximum(z - cut, 0.0)]), 1))
-    if distinct >= FEWEST["wave"]:
+    if different >= FEWEST["wave"]:
         for waves in WAVES:
-            if 4 * waves <= distinct:
+            if 4 * waves <= different:
                 angle = 2 * np.pi * waves * z
                 found.append(Curve("wave", np.column_stack([z, np.sin(angle), np.cos(angle)]), 1))
     return found

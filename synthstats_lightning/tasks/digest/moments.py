@@ -43,6 +43,16 @@ def quantiles(values: Column, shares: Sequence[float]) -> list[float]:
     return found
 
 
+def distinct(values: Column) -> int:
+    """How many different numbers there are.
+
+    Args:
+        values: Numbers, none of them missing.
+    """
+    ordered = np.sort(values)
+    return int(len(values) > 0) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
 def correlation(one: Column, other: Column) -> float:
     """Pearson's correlation; 0 where one of both does not vary.
 

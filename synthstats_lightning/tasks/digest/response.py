@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from synthstats_lightning.tasks.digest.moments import quantiles, shape_moments
+from synthstats_lightning.tasks.digest.moments import distinct, quantiles, shape_moments
 
 Column = Float[np.ndarray, " rows"]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -81,7 +81,7 @@ def summarise_recording(values: Column) -> RecordingSummary:
     low, high = float(values.min()), float(values.max())
     return RecordingSummary(
         spacing=_spacing(values),
-        distinct=len(np.unique(values)) / len(values),
+        distinct=distinct(values) / len(values),
         lowest=low,
         at_lowest=float((values == low).mean()),
         highest=high,
@@ -91,7 +91,13 @@ def summarise_recording(values: Column) -> RecordingSummary:
 
 def _spacing(values: Column) -> float | None:
     """The largest power of ten that divides all values, up to rounding; `None` below a millionth."""
+    few = [float(value) for value in values[:3]]
     for digits in DIGITS:
+        if any(
+            abs(value - round(value)) > 2e-7 + 1e-15 * abs(value)
+            for value in (each * 10.0**digits for each in few)
+        ):
+            continue
         steps = values * 10.0**digits
         # a power of ten divides nothing but 0 by chance where all values are smaller than it
         near = np.abs(steps - np.rint(steps)) <= 1e-7 + 4e-16 * np.abs(steps)

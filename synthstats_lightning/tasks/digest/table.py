@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from synthstats_lightning.tasks.columns import Column as TaskColumn
 from synthstats_lightning.tasks.digest.least_squares import scaled
-from synthstats_lightning.tasks.digest.moments import correlation
+from synthstats_lightning.tasks.digest.moments import correlation, distinct
 from synthstats_lightning.tasks.task import Task
 
 Column = Float[np.ndarray, " rows"]
@@ -68,11 +68,11 @@ def counting_table(task: Task) -> Table:
         if column.role == "exposure" and task.response_kind == "count" and (values > 0).all():
             exposure = values
             continue
-        distinct = len(np.unique(values))
+        different = distinct(values)
         named = column.role == "group" or len(column.levels) > 2
-        if distinct > 1 and (named or _may_be_groups(column, distinct, len(values))):
+        if different > 1 and (named or _may_be_groups(column, different, len(values))):
             groups[name] = values
-        if distinct > 1 and not named:
+        if different > 1 and not named:
             covariates[name] = values
     same = _same(covariates)
     kept = {name: values for name, values in covariates.items() if name not in same}
@@ -100,13 +100,15 @@ def _same(covariates: Mapping[str, Column]) -> dict[str, str]:
 
 def _numbers_rows(values: Column) -> bool:
     """Whether every row has a whole number of its own, and there are no others between them."""
+    if len(values) < 3 or values.max() - values.min() != len(values) - 1:
+        return False
     ordered = np.sort(values)
-    return len(values) > 2 and bool((np.diff(ordered) == 1).all() and (ordered == np.rint(ordered)).all())
+    return bool((np.diff(ordered) == 1).all() and (ordered == np.rint(ordered)).all())
 
 
-def _may_be_groups(column: TaskColumn, distinct: int, rows: int) -> bool:
+def _may_be_groups(column: TaskColumn, different: int, rows: int) -> bool:
     """Whether whole numbers without a role may stand for groups: few of them, each in several rows."""
-    return column.kind in ("count", "integer") and 3 <= distinct <= min(MOST_GROUPS, rows // 3)
+    return column.kind in ("count", "integer") and 3 <= different <= min(MOST_GROUPS, rows // 3)
 
 
 def _working(
