@@ -1,18 +1,29 @@
 """Shared by all rooms: one thread for PyTorch, because tests share the cores with worker processes."""
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# PyTensor notes a stack for every variable otherwise: a fifth of the time of comparisons with PyMC
+os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 
 import lightning.pytorch  # noqa: F401 - its log handler keeps the stream that it finds at import
+import pytest
 import torch
 
-from tests.support import shape_checks
+from tests.support import shape_checks, warm
 
 torch.set_num_threads(1)
 
 
 def pytest_runtest_setup() -> None:
     shape_checks.begin()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_of_warm_workers() -> Iterator[None]:
+    """What tests have shared ends with the last."""
+    yield
+    warm.end()

@@ -17,7 +17,7 @@ from synthstats_lightning import GFlowNetModule, ReplayDataModule, Reward
 from synthstats_lightning.callbacks import TrainingMetrics
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
-from tests.support.shared_scoring import SharedScoring, end_workers  # noqa: F401 - a fixture
+from tests.support.shared_scoring import SharedScoring
 
 STEPS = 4
 GOOD = 'with pm.Model() as model:\n    a = pm.Normal("a", 2, 1)\n    s = pm.HalfNormal("s", 1)\n'

@@ -14,7 +14,7 @@ from lightning.pytorch import Callback
 
 from synthstats_lightning import GFlowNetModule
 from synthstats_lightning.cli.main import main
-from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
+from tests.support.shared_scoring import sharing_scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTIVES = sorted((ROOT / "configs" / "objective").glob("*.yaml"))

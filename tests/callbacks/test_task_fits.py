@@ -15,7 +15,7 @@ import yaml
 from synthstats_lightning.callbacks import UnseenTasks
 from synthstats_lightning.cli.main import main
 from tests.support import own_task_files
-from tests.support.shared_scoring import SharedScoring, end_workers, sharing_scoring  # noqa: F401 - a fixture
+from tests.support.shared_scoring import SharedScoring, sharing_scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs" / "tasks").glob("*.yaml"))

@@ -11,7 +11,7 @@ import yaml
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.testing.architectures import save_architecture
 from tests.policy.conftest import save_random_model
-from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
+from tests.support.shared_scoring import sharing_scoring
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 KINDS = {

@@ -24,7 +24,7 @@ from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.cli.errors import WRONG_USAGE
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.objectives import LogVariance
-from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
+from tests.support.shared_scoring import sharing_scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4
@@ -279,7 +279,8 @@ def test_ctrl_c_saves_and_the_run_resumes(tmp_path):
     # settings that are given now win over those of the checkpoint, in what it leaves as well
     given = ["--model.init_args.max_skipped_steps", "7", "--config", "objective/log_variance"]
     arguments += ["--ckpt_path", str(folder / "last.ckpt"), "--trainer.max_steps", str(step + 2)]
-    cli = main([*arguments, *given])
+    with sharing_scoring():
+        cli = main([*arguments, *given])
     assert cli.trainer.global_step == step + 2
     assert isinstance(cli.model.objective, LogVariance)
     path = cli.trainer.checkpoint_callback.last_model_path

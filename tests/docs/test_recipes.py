@@ -16,7 +16,7 @@ import pytest
 import torch
 import yaml
 
-from synthstats_lightning import ProgramScorer, ProgramScoring, Reward, Score, score_program
+from synthstats_lightning import ProgramScoring, Reward, Score, score_program
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.objectives import Objective
 from synthstats_lightning.tasks import SimulatedTask, task_prompt
@@ -30,6 +30,7 @@ from synthstats_lightning.testing.language import (
 from synthstats_lightning.testing.tabular_training import total_variation, train
 from tests.docs.pages import ROOT, blocks, files
 from tests.scoring.distributions.test_recipe import DEFINITION, ENTRY
+from tests.support.warm import warm_pool
 
 PAGE = ROOT / "CONTRIBUTING.md"
 LENGTH = 3
@@ -99,11 +100,11 @@ with pm.Model() as model:
     sigma = pm.HalfNormal("sigma", 10)
     pm.Normal("height", top * pm.math.sigmoid(rate * data.week - 3), sigma, observed=data.height)
 """
-    with ProgramScorer(num_workers=1) as scorer:
-        score = score_program(source, task, scorer=scorer)
-        flat = "with pm.Model() as model:\n    pm.Normal('y', 100, 100, observed=data.height)\n"
-        assert score.scored, score.message
-        assert score.evidence > score_program(flat, task, scorer=scorer).evidence
+    scorer = warm_pool()
+    score = score_program(source, task, scorer=scorer)
+    flat = "with pm.Model() as model:\n    pm.Normal('y', 100, 100, observed=data.height)\n"
+    assert score.scored, score.message
+    assert score.evidence > score_program(flat, task, scorer=scorer).evidence
     tasks = configured(capsys, tmp_path / "sunflowers.yaml")["data"]["init_args"]["tasks"]
     assert tasks == [{"class_path": "sunflowers.Sunflowers", "init_args": {"rows": 10}}]
 

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.evaluation.information_gain import expected_information_gain
-from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.tasks import SimulatedTask, Task, baseline_program
 from synthstats_lightning.tasks.reference_programs import reference_program
 from synthstats_lightning.tasks.simulators import SIMULATORS
+from tests.support.warm import warm_pool
 
 
 @pytest.fixture(scope="module")
 def scorer():
-    with ProgramScorer(1) as pool:
-        yield pool
+    return warm_pool()
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from synthstats_lightning.evaluation.protocol import evaluate_environment
 from synthstats_lightning.evaluation.report import environment_table, notes
 from synthstats_lightning.evaluation.settings import EvaluationSettings
 from synthstats_lightning.evaluation.standardisation import standardisation
-from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.tasks import SimulatedTask, baseline_program
 from synthstats_lightning.tasks.simulators import SIMULATORS
+from tests.support.warm import warm_pool
 
 LINE = """
 with pm.Model() as model:
@@ -41,8 +41,7 @@ TINY = EvaluationSettings(
 
 @pytest.fixture(scope="module")
 def scorer():
-    with ProgramScorer(1) as pool:
-        yield pool
+    return warm_pool()
 
 
 def measured(name, scorer, settings=TINY, **more):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.pool.inference_data import SCORED_ROW, to_inference_data
-from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.runtime.frames import pack, unpack
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.tasks import Task
+from tests.support.warm import warm_pool
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -39,11 +39,9 @@ Y = 1.0 + 0.9 * X + 0.5 * RANDOM.normal(size=30)
 @pytest.fixture(scope="module")
 def scored():
     task = Task("line", "A line.", {"x": X, "y": Y}, "y")
-    with ProgramScorer(1) as scorer:
-        data = {
-            name: scorer.inference_data(source, task) for name, source in (("line", LINE), ("level", LEVEL))
-        }
-        scores = {"line": scorer.score(LINE, task), "level": scorer.score(LEVEL, task)}
+    scorer = warm_pool()
+    data = {name: scorer.inference_data(source, task) for name, source in (("line", LINE), ("level", LEVEL))}
+    scores = {"line": scorer.score(LINE, task), "level": scorer.score(LEVEL, task)}
     return data, scores
 
 

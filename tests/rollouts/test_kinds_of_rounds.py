@@ -10,7 +10,6 @@ from synthstats_lightning.policy import LoraSettings, load_policy
 from synthstats_lightning.tasks import task_prompt
 from tests.rollouts.test_run import fit, server, tiny  # noqa: F401 - fixtures
 from tests.support.completion_server import serving
-from tests.support.shared_scoring import end_workers  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from synthstats_lightning.policy import LoraSettings, load_policy
 from synthstats_lightning.rollouts import ServerRollouts
 from tests.rollouts.conftest import change
 from tests.support.completion_server import BASE, serving
-from tests.support.shared_scoring import end_workers, sharing_scoring  # noqa: F401 - a fixture
+from tests.support.shared_scoring import sharing_scoring
 
 RUN = {
     "trainer": {"max_steps": 4, "log_every_n_steps": 1, "enable_progress_bar": False},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.sandbox import Sandbox
 from tests.support.benchmark_modules import benchmark_module
+from tests.support.warm import warm_sandbox
 
 FAST = [
     "beetles_dose_response",
@@ -45,9 +45,8 @@ def benchmark() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as found:
-        yield found
+def sandbox() -> Sandbox:
+    return warm_sandbox()
 
 
 def test_there_are_forty_in_three_forms(benchmark: ModuleType) -> None:

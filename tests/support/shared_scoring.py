@@ -1,4 +1,4 @@
-"""`ProgramScoring` with workers that all runs of a module share: starting them takes longer than a run."""
+"""`ProgramScoring` with workers that all runs share: starting them takes longer than a run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import SampleScorer
-from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.reward import Reward
+from tests.support.warm import warm_pool
 
 
 class SharedScoring(ProgramScoring):
-    """Leaves its workers to the next run; `close_workers` ends them."""
+    """Leaves its workers to the next run."""
 
     workers: ClassVar[SampleScorer | None] = None
 
@@ -26,7 +26,7 @@ class SharedScoring(ProgramScoring):
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if SharedScoring.workers is None:
-            SharedScoring.workers = SampleScorer([], Reward(), ProgramScorer(1))
+            SharedScoring.workers = SampleScorer([], Reward(), warm_pool())
         self._scorer = SharedScoring.workers.for_tasks(trainer.datamodule.tasks)
         self._scorer.reward = self.reward
         super().setup(trainer, pl_module, stage)
@@ -35,12 +35,6 @@ class SharedScoring(ProgramScoring):
         self._scorer = None
         super().close(*arguments)
 
-    @classmethod
-    def close_workers(cls) -> None:
-        if SharedScoring.workers is not None:
-            SharedScoring.workers.close()
-            SharedScoring.workers = None
-
 
 @contextmanager
 def sharing_scoring() -> Iterator[None]:
@@ -48,10 +42,3 @@ def sharing_scoring() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("synthstats_lightning.cli.sections.ProgramScoring", SharedScoring)
         yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_workers() -> Iterator[None]:
-    """To be imported by modules that use `SharedScoring`."""
-    yield
-    SharedScoring.close_workers()

@@ -13,7 +13,6 @@ from scipy.stats import betabinom, binom, halfnorm, norm
 
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import (
     BUNDLED_TASKS,
@@ -25,6 +24,7 @@ from synthstats_lightning.tasks import (
 )
 from synthstats_lightning.tasks.reference_programs import reference_names
 from synthstats_lightning.tasks.simulators import SIMULATORS, Simulator
+from tests.support.warm import warm_sandbox
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "elpd_programs"
 TABLE = json.loads((PROGRAMS / "published.json").read_text())
@@ -209,15 +209,15 @@ def variants(name: str) -> list[Simulator]:
 
 def test_every_program_builds_and_declares_the_quantities_of_every_goal() -> None:
     used = set()
-    with Sandbox() as sandbox:
-        for name in SIMULATORS:
-            for simulator in variants(name):
-                task = SimulatedTask(simulator, 2, 5)
-                graph = sandbox.build(reference_program(task), task.schema, task.covariates)
-                declared = {entry[0] for entry in json.loads(graph)["deterministics"]}
-                wanted = {goal.quantity for goal in simulator.goals.values() if goal.quantity}
-                assert wanted <= declared, (task.reference, declared)
-                used.add(task.reference)
+    sandbox = warm_sandbox()
+    for name in SIMULATORS:
+        for simulator in variants(name):
+            task = SimulatedTask(simulator, 2, 5)
+            graph = sandbox.build(reference_program(task), task.schema, task.covariates)
+            declared = {entry[0] for entry in json.loads(graph)["deterministics"]}
+            wanted = {goal.quantity for goal in simulator.goals.values() if goal.quantity}
+            assert wanted <= declared, (task.reference, declared)
+            used.add(task.reference)
     assert used == set(reference_names()) - set(BUNDLED_TASKS)
 
 

@@ -7,7 +7,6 @@ detection sees through: it is no affine map, and each element depends on all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
+from tests.support.warm import warm_sandbox
 
 ROWS, GROUPS = 24, 6
 SETTINGS = EngineSettings(last_score="elpd", time_limit=60.0)
@@ -88,9 +88,8 @@ def source(structure: str, response: str, hidden: bool) -> str:
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as found:
-        yield found
+def sandbox() -> Sandbox:
+    return warm_sandbox()
 
 
 def scored(sandbox: Sandbox, structure: str, response: str, hidden: bool) -> Score:

@@ -9,11 +9,11 @@ from unittest import mock
 import pytest
 
 from synthstats_lightning.pool.program_worker import task_message
-from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.scoring.process import worker
 from synthstats_lightning.scoring.process.messages import TaskMessage
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import get_task
+from tests.support.warm import warm_sandbox
 
 PROGRAM = """
 with pm.Model() as model:
@@ -24,10 +24,10 @@ with pm.Model() as model:
 
 def test_a_graph_that_was_identified_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     task = get_task("dugongs")
-    with Sandbox() as sandbox:
-        graphs = [
-            sandbox.build(PROGRAM.format(scale=scale), task.schema, task.covariates) for scale in (0.5, 0.6)
-        ]
+    graphs = [
+        warm_sandbox().build(PROGRAM.format(scale=scale), task.schema, task.covariates)
+        for scale in (0.5, 0.6)
+    ]
     read: Counter[str] = Counter()
 
     def count(name: str) -> None:

@@ -13,6 +13,7 @@ from synthstats_lightning.scoring.process.worker import ScoringService
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings, LastScore
 from synthstats_lightning.tasks import Task, task_prompt
+from tests.support.warm import warm_sandbox
 
 RNG = np.random.default_rng(3)
 DATA = {"x": RNG.normal(size=20), "y": np.exp(RNG.normal(0.4, 0.6, 20))}
@@ -26,8 +27,7 @@ ESTIMATED = (
 
 @pytest.fixture(scope="module")
 def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
+    return warm_sandbox()
 
 
 def scored(
