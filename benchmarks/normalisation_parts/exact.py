@@ -37,7 +37,8 @@ def _negative_binomial(k: Number, n: Number, p: Number) -> Number:
 
 
 def _skew_student(x: Number, a: Number, b: Number, mu: Number, s: Number) -> Number:
-    with mp.workdps(120):
+    # 1 - z / root is about 1 / z ** 2, and z may be 1e300
+    with mp.workdps(700):
         z = (x - mu) / s
         root = mp.sqrt(a + b + z * z)
         body = (a + 0.5) * mp.log1p(z / root) + (b + 0.5) * mp.log1p(-z / root)
@@ -76,6 +77,10 @@ LAWS: Mapping[str, Callable[..., Number]] = {
 """Distributions whose log-density is known here, with parameters in the table's order."""
 
 
+SHARES = frozenset({"Bernoulli", "Binomial", "Geometric", "NegativeBinomial"})
+"""Laws whose last parameter is a probability."""
+
+
 def log_joint(
     density: Density, model: Any, response: np.ndarray[Any, Any], theta: torch.Tensor
 ) -> float | None:
@@ -88,7 +93,8 @@ def log_joint(
         theta: Unconstrained parameters `[1, dimension]`.
 
     Returns:
-        The log density, or `None` where a distribution is not known here, or a latent has no coordinate.
+        The log density, or `None` where a distribution is not known here, a latent has no coordinate, or a
+        probability is 0 or 1 in double precision.
     """
     values = {name: found[0].numpy() for name, found in density.deterministics(theta).items()}
     places = {parameter.name: parameter for parameter in density.parameters}
@@ -109,6 +115,9 @@ def log_joint(
             elements = [_constrained(u, found.distribution.support, inputs) for u in columns]
         shape = (len(elements),)
         spread = [np.broadcast_to(each, shape).tolist() for each in inputs]
+        if law in SHARES and {0.0, 1.0} & {each[-1] for each in zip(*spread, strict=True)}:
+            # beyond what a double holds, and the scorer may have its logit
+            return None
         for (x, log_jacobian), *parameters in zip(elements, *spread, strict=True):
             try:
                 total += LAWS[law](x, *(mp.mpf(each) for each in parameters)) + log_jacobian
