@@ -45,6 +45,8 @@ BRIDGES = 100
 """Steps to the fixed point of bridge sampling."""
 RESOLVED = 1e6
 """Spacings of double precision that a density is to span: what is narrower is no density there."""
+FEWEST = 32.0
+"""Spacings of double precision that a panel is to span, on either side of its middle."""
 WINDOW = 1 << 16
 """Whole numbers that are summed one by one."""
 LARGEST_COUNT = 2.0**53
@@ -189,7 +191,9 @@ def _panels(log_density: Callable[[Vector], Vector], low: Vector, high: Vector) 
         values = log_density(x.ravel()).reshape(x.shape)
         with np.errstate(divide="ignore"):
             values = np.where(np.isfinite(values), values, -np.inf) + np.log(WEIGHTS * half[:, None])
-        return _log_sum(values)
+        # nodes that round to a few numbers say nothing of what lies between
+        coarse = half < FEWEST * np.spacing(np.maximum(np.abs(a), np.abs(b)))
+        return np.where(coarse, -np.inf, _log_sum(values))
 
     whole, done = over(low, high), -math.inf
     for halving in range(HALVINGS):
