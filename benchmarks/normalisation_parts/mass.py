@@ -203,7 +203,9 @@ def _panels(log_density: Callable[[Vector], Vector], low: Vector, high: Vector) 
         total = float(np.logaddexp(done, _log_sum(both)))
         if total == -math.inf:
             return total, True
-        change = np.abs(np.exp(both - total) - np.exp(whole - total))
+        # a whole panel may claim what its halves are too coarse for
+        with np.errstate(over="ignore"):
+            change = np.abs(np.exp(both - total) - np.exp(whole - total))
         # a jump may lie so that a panel and its halves agree by chance
         unsettled = (change > TOLERANCE) | ((halving < FIRST_HALVINGS) & (both - total > math.log(TOLERANCE)))
         done = float(np.logaddexp(done, _log_sum(both[~unsettled])))
