@@ -33,6 +33,7 @@ from normalisation_parts.laws import Family, families
 from normalisation_parts.programs import HONEST
 from normalisation_parts.search import Climb, Worst, fixed_cases, pairs, search_family, search_program
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 LIMIT = 1e-6
@@ -57,8 +58,15 @@ def show(title: str, worst: list[Worst]) -> None:
         inputs = ", ".join(f"{each:.4g}" if isinstance(each, float) else str(each) for each in _inputs(found))
         excess = found.total.log_mass
         text = f"1 {math.expm1(excess):+.1e}" if excess < 1.0 else f"exp({excess:.3g})"
-        row = (found.family.name, found.role, text, found.total.outcome, str(found.cases), str(found.refused))
-        table.add_row(*row, inputs[:60])
+        row = (
+            escape(found.family.name),
+            found.role,
+            text,
+            found.total.outcome,
+            str(found.cases),
+            str(found.refused),
+        )
+        table.add_row(*row, escape(inputs[:60]))
     CONSOLE.print(table)
 
 

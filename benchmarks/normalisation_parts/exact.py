@@ -94,7 +94,7 @@ def log_joint(
 
     Returns:
         The log density, or `None` where a distribution is not known here, a latent has no coordinate, or a
-        probability is 0 or 1 in double precision.
+        probability that is no constant is 0 or 1 in double precision.
     """
     values = {name: found[0].numpy() for name, found in density.deterministics(theta).items()}
     places = {parameter.name: parameter for parameter in density.parameters}
@@ -115,8 +115,9 @@ def log_joint(
             elements = [_constrained(u, found.distribution.support, inputs) for u in columns]
         shape = (len(elements),)
         spread = [np.broadcast_to(each, shape).tolist() for each in inputs]
-        if law in SHARES and {0.0, 1.0} & {each[-1] for each in zip(*spread, strict=True)}:
-            # beyond what a double holds, and the scorer may have its logit
+        share = node[-1] if isinstance(node, list) else node["inputs"][-1]
+        if law in SHARES and not isinstance(share, float | int) and {0.0, 1.0} & set(spread[-1]):
+            # computed, beyond what a double holds, and the scorer may have its logit
             return None
         for (x, log_jacobian), *parameters in zip(elements, *spread, strict=True):
             try:

@@ -88,7 +88,7 @@ def total_of(family: Family, point: Point, role: str, rounding: float | None = N
             model = {"latents": {"z": node}, "response": response}
             density = _density(model, np.zeros(1))
             check_prior(density, generator)
-            return _latent(density, generator)
+            return _latent(density, generator, _places(family, node["inputs"])[0])
         model = {"response": {**node, "shape": [1]}}
         if family.entry.event_rank:
             return _count_vectors(family, node)
@@ -118,6 +118,8 @@ def _density(model: Any, response: NDArray[Any], rounding: float | None = None) 
 def _places(family: Family, inputs: list[Any]) -> tuple[list[float], list[float]]:
     """Where a density may jump, and which of these points carry mass of their own."""
     places = [float(each) for each in inputs if isinstance(each, float | int)]
+    if family.entry.support is Support.CIRCLE:
+        places += [-math.pi, math.pi]
     if not family.entry.atoms:
         return places, []
     return places, places[: len(family.attributes.get("bounds", ()))] or [0.0]
@@ -141,7 +143,7 @@ def _numbers(density: Density, generator: torch.Generator, places: list[float], 
     return found._replace(log_mass=float(np.logaddexp(found.log_mass, points)))
 
 
-def _latent(density: Density, generator: torch.Generator) -> Total:
+def _latent(density: Density, generator: torch.Generator, places: list[float]) -> Total:
     if density.dimension == 1:
         draws = density.sample_prior(DRAWS, generator)[:, 0].numpy()
 
@@ -150,7 +152,7 @@ def _latent(density: Density, generator: torch.Generator) -> Total:
                 found: Vector = density.log_prior(torch.from_numpy(u)[:, None]).numpy()
             return found
 
-        return line_mass(log_density, draws)
+        return line_mass(log_density, draws, places)
     theta = density.sample_prior(VECTOR_DRAWS, generator)
     with torch.no_grad():
         claimed = density.log_prior(theta).numpy()

@@ -274,8 +274,13 @@ class Triangular(Definition):
     def log_cdf(value: Tensor, lower: Tensor, c: Tensor, upper: Tensor) -> Tensor:
         inner = torch.minimum(torch.maximum(value, lower), upper)
         distance, length = Triangular._sides(inner, lower, c, upper)
-        share = distance * distance / torch.where(length > 0, length, 1.0) / (upper - lower)
-        return torch.where(inner < c, Triangular._log(share), torch.log1p(-share))
+        length = torch.where(length > 0, length, 1.0)
+        share = distance * distance / length / (upper - lower)
+        # above the mode what is missing may be nearly all: its complement as a sum of positive terms
+        step = inner - c
+        rest = (c - lower + step * (2.0 - step / length)) / (upper - lower)
+        above = torch.where(share > 0.5, Triangular._log(rest), torch.log1p(-share.clamp_max(0.5)))
+        return torch.where(inner < c, Triangular._log(share), above)
 
     @staticmethod
     def log_survival(value: Tensor, lower: Tensor, c: Tensor, upper: Tensor) -> Tensor:

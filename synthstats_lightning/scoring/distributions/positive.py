@@ -20,6 +20,7 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_normal,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.erfcx import log_normal_drop
 from synthstats_lightning.scoring.numerics.gamma import LARGE, log_gamma_kernel
 from synthstats_lightning.scoring.numerics.incomplete import log_gamma_tails
 from synthstats_lightning.scoring.numerics.special import (
@@ -311,6 +312,10 @@ class Pareto(Definition):
 TINY = 1e-300
 
 
+HEAVY = -1.0
+"""Standard deviations from which an inverse Gaussian's tail is one difference."""
+
+
 class Wald(Definition):
     """Inverse Gaussian with mean `mu` and shape `lam`, shifted by `alpha`."""
 
@@ -354,7 +359,12 @@ class Wald(Definition):
     def log_survival(value: Tensor, mu: Tensor, lam: Tensor, alpha: Tensor) -> Tensor:
         z, rest, inside = Wald._parts(value, mu, lam, alpha)
         upper = log_ndtr(-z)
-        return torch.where(inside, upper + log1mexp(rest - upper), 0.0)
+        # a heavy tail is a small share of two numbers that are nearly equal
+        heavy = z > HEAVY
+        step = 2.0 * torch.sqrt(lam / (value - alpha).clamp_min(TINY))
+        tail = log_normal_drop(torch.where(heavy, z, 0.0), step)
+        body = upper + log1mexp(torch.where(heavy, -1.0, rest - upper))
+        return torch.where(inside, torch.where(heavy, tail, body), 0.0)
 
     @staticmethod
     def sample(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -18,6 +16,7 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_normal,
     standard_uniform,
 )
+from synthstats_lightning.scoring.numerics.erfcx import log_normal_drop
 from synthstats_lightning.scoring.numerics.gamma import log_beta_kernel
 from synthstats_lightning.scoring.numerics.special import (
     HALF_LOG_TWO_PI,
@@ -136,6 +135,8 @@ class AsymmetricLaplace(Definition):
 
 SMALLEST_RATIO = 0.05
 """Below this ratio of `nu` to `sigma` the exponential part is left out, as PyMC does (after gamlss)."""
+SURE = 5.0
+"""Standard deviations above `mu` from which the normal part's probability is 1 but for a millionth."""
 
 
 class ExGaussian(Definition):
@@ -162,12 +163,11 @@ class ExGaussian(Definition):
     def log_cdf(value: Tensor, mu: Tensor, sigma: Tensor, nu: Tensor) -> Tensor:
         modified, nu, z, tail = ExGaussian._parts(value, mu, sigma, nu)
         normal = log_ndtr(z)
-        # far below, tail and normal have their exponents in common
-        below = z < 0
-        depth = -torch.where(below, z, 0.0) / math.sqrt(2.0)
-        step = torch.where(below, sigma / nu, 0.0) / math.sqrt(2.0)
-        near = torch.log(torch.special.erfcx(depth + step)) - torch.log(torch.special.erfcx(depth))
-        return torch.where(modified, normal + log1mexp(torch.where(below, near, tail - normal)), normal)
+        # tail and normal have their exponents in common, and differ little where `nu` is large
+        below = z < SURE
+        drop = log_normal_drop(torch.where(below, -z, 0.0), sigma / nu)
+        above = normal + log1mexp(torch.where(below, -1.0, tail - normal))
+        return torch.where(modified, torch.where(below, drop, above), normal)
 
     @staticmethod
     def log_survival(value: Tensor, mu: Tensor, sigma: Tensor, nu: Tensor) -> Tensor:

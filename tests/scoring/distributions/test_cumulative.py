@@ -14,6 +14,7 @@ from scipy import special, stats
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS as TABLE
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
+from synthstats_lightning.scoring.numerics.erfcx import log_normal_drop
 from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails, log_gamma_tails
 from synthstats_lightning.scoring.numerics.special import log_ndtr
 from tests.scoring.distributions.test_distributions import PARAMETERS as USUAL_PARAMETERS
@@ -196,3 +197,63 @@ def test_log_ndtr_is_exact_in_the_far_tail_with_its_gradient() -> None:
     # the inverse Mills ratio, from the scaled complementary error function
     expected = math.sqrt(2 / math.pi) / special.erfcx(-z / math.sqrt(2))
     np.testing.assert_allclose(slope, expected, rtol=1e-9)
+
+
+def triangular_tail(x: mp.mpf, lower: mp.mpf, c: mp.mpf, upper: mp.mpf) -> mp.mpf:
+    if x >= c:
+        return (upper - x) ** 2 / ((upper - lower) * (upper - c))
+    return 1 - (x - lower) ** 2 / ((upper - lower) * (c - lower))
+
+
+def wald_tail(x: mp.mpf, mu: mp.mpf, lam: mp.mpf, alpha: mp.mpf) -> mp.mpf:
+    ratio, root = (x - alpha) / mu, mp.sqrt(lam / (x - alpha) / 2)
+    return (mp.erfc((ratio - 1) * root) - mp.exp(2 * lam / mu) * mp.erfc((ratio + 1) * root)) / 2
+
+
+def ex_gaussian_below(x: mp.mpf, mu: mp.mpf, sigma: mp.mpf, nu: mp.mpf) -> mp.mpf:
+    z, ratio = (x - mu) / sigma, sigma / nu
+    tilted = mp.exp(ratio * ratio / 2 - z * ratio) * mp.erfc((ratio - z) / mp.sqrt(2))
+    return (mp.erfc(-z / mp.sqrt(2)) - tilted) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "point"),
+    [
+        # where the tail is a small share of numbers that are nearly equal; off by up to 1.2 nats otherwise
+        ("Triangular", triangular_tail, (-121.35903818416864, -1.887874656271761e18, 104.979, 335.0742)),
+        ("Triangular", triangular_tail, (1.5, -1e15, 1.7, 2.0)),
+        ("Triangular", triangular_tail, (1e-9, 0.0, 2.0, 2.0)),
+        ("Triangular", triangular_tail, (4.999, 0.0, 2.0, 5.0)),
+        ("Wald", wald_tail, (317.65499698745697, 0.548, 1.368e-28, 8.16e-5)),
+        ("Wald", wald_tail, (148958131365623.62, 9253372.4, 4712.38, 2729340.0)),
+        ("Wald", wald_tail, (1e9, 2.0, 1e-3, 0.0)),
+        ("Wald", wald_tail, (1.0, 1e8, 1e-6, 0.0)),
+        ("Wald", wald_tail, (1.9, 2.0, 300.0, 0.0)),
+        ("ExGaussian", ex_gaussian_below, (-44.24, 0.5439, 0.7663, 6.197e9)),
+        ("ExGaussian", ex_gaussian_below, (0.0, 0.0, 1.0, 1e10)),
+        ("ExGaussian", ex_gaussian_below, (4.9, 0.0, 1.0, 1e10)),
+        ("ExGaussian", ex_gaussian_below, (5.1, 0.0, 1.0, 1e10)),
+        ("ExGaussian", ex_gaussian_below, (-30.0, 0.0, 1.0, 15.0)),
+    ],
+)
+def test_small_differences_of_nearly_equal_tails(name: str, exact: Any, point: tuple[float, ...]) -> None:
+    function = log_cdf if exact is ex_gaussian_below else log_survival
+    found = function(DISTRIBUTIONS[name], *(torch.tensor(each, dtype=torch.float64) for each in point))
+    with mp.workdps(120):
+        expected = float(mp.log(exact(*map(mp.mpf, point))))
+    assert float(found) == pytest.approx(expected, rel=1e-13, abs=1e-12)
+
+
+def test_the_drop_of_a_tail_in_both_regimes_with_its_gradient() -> None:
+    z = torch.tensor([-5.0, -1.0, 0.0, 3.0, 30.0, 40.0, 1e6], dtype=torch.float64)
+    step = torch.tensor([1e-12, 1e-3, 0.2, 0.3, 2.0, 9.0, 50.0], dtype=torch.float64)[:, None]
+    found = log_normal_drop(z, step)
+    with mp.workdps(80):
+        for row, given in zip(found.tolist(), step[:, 0].tolist(), strict=True):
+            for value, at in zip(row, z.tolist(), strict=True):
+                a, s = mp.mpf(at), mp.mpf(given)
+                tilted = mp.exp(a * s + s * s / 2) * mp.erfc((a + s) / mp.sqrt(2))
+                expected = float(mp.log((mp.erfc(a / mp.sqrt(2)) - tilted) / 2))
+                assert value == pytest.approx(expected, rel=1e-13, abs=1e-12), (at, given)
+    leaves = [z[:5].clone().requires_grad_(), step[1:].clone().requires_grad_()]
+    assert torch.autograd.gradcheck(log_normal_drop, leaves)

@@ -172,3 +172,58 @@ def test_figures(tmp_path, monkeypatch, capsys):
     assert figures["programs_with_gain"] == 0
     assert figures["worst_total"] <= 1.0 + 1e-6
     assert "met" in capsys.readouterr().out
+
+
+def student(nu, mu, sigma, excess=0.0):
+    draws = mu + sigma * np.random.default_rng(0).standard_t(nu, 512)
+    found = mass.line_mass(
+        lambda x: stats.t.logpdf((x - mu) / sigma, nu) - math.log(sigma) + excess, draws[np.isfinite(draws)]
+    )
+    return found.outcome, found.log_mass
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_peak_between_two_doubles_is_no_mass_and_one_that_they_resolve_is():
+    """A tail so heavy that its quartiles are wide does not make the peak any wider."""
+    assert student(0.0002913, -3.718e61, 1.019e-100)[1] == -math.inf
+    assert student(0.001537, 4.708e17, 7.974e-80)[1] == -math.inf
+    outcome, log_mass = student(4.0, 0.3, 1e-9)
+    assert outcome == "quadrature"
+    assert -1e-3 < log_mass <= 1e-6
+    assert student(4.0, 0.3, 1e-9, excess=0.01)[1] > 9e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "point"),
+    [
+        # jumps where no panel ends unless it is told
+        ("VonMises", "response", (-487.0, 0.1444)),
+        ("AsymmetricLaplace", "latent", (2.949e-05, 5.082e20, 4.693e-18)),
+        ("ExGaussian", "latent", (-0.1793, 5.751e-32, 2.121)),
+        # shares of nearly equal tails
+        ("Truncated[lower](Triangular)", "response", (-121.359, -1.887874656271761e18, 104.979, 335.074)),
+        ("Truncated[lower](Wald)", "response", (317.655, 0.54795, 1.36808e-28, 8.1592e-5)),
+        ("Truncated[upper](ExGaussian)", "response", (-44.24, 0.5439, 0.7663, 6.197e9)),
+    ],
+)
+def test_what_an_hour_s_search_found_has_no_excess(name, role, point, monkeypatch):
+    family = FAMILIES[name]
+    inputs = list(point)
+    monkeypatch.setattr(laws.Family, "inputs", lambda self, given: inputs)
+    found = mass.total_of(family, {}, role)
+    assert found.outcome == "quadrature"
+    assert -1e-6 < found.log_mass <= 1e-6
+
+
+def test_a_probability_that_is_a_constant_is_taken_at_its_word():
+    """One that is computed and rounds to 0 or 1 is not known: the scorer may have its logit."""
+    response = np.array([0, 1])
+
+    def judged(share, latents):
+        model = {"latents": latents, "response": ["Bernoulli", share]}
+        density = programs.build_density(programs.graph_of(model, response, {}), {}, response)
+        theta = torch.full((1, len(latents)), 800.0, dtype=torch.float64)
+        return exact.log_joint(density, model, response, theta)
+
+    assert judged(1.0, {}) == -math.inf
+    assert judged(["sigmoid", "a"], {"a": ["Normal", 0.0, 1.0]}) is None
