@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 def run(folder: Path, trainer: dict[str, Any], module: dict[str, Any], data: dict[str, Any]) -> Run:
     made = GFlowNetModule(
-        **{"lora": LoraSettings(rank=2), "sampling": SamplingSettings(max_new_tokens=8), "seed": 1, **module}
+        **{"lora": LoraSettings(rank=2), "sampling": SamplingSettings(max_new_tokens=4), "seed": 1, **module}
     )
     defaults = {"batch_size": 4, "steps_per_epoch": BATCHES_AN_EPOCH, "eval_programs": 2, "seed": 1}
     source = ReplayDataModule(**{**defaults, **data})

@@ -26,6 +26,7 @@ from synthstats_lightning.cli.parser import (
     ConfigByName,
     OneLineErrors,
     add_commands,
+    chosen_command,
 )
 from synthstats_lightning.cli.sections import (
     add_sections,
@@ -65,10 +66,21 @@ class RunParser(OneLineErrors, LightningArgumentParser):
 
 
 class GFlowNetCLI(LightningCLI):
-    """`fit`, `validate`, `test` and `predict` of a `GFlowNetModule` on a `ReplayDataModule`."""
+    """`fit`, `validate`, `test` and `predict` of a `GFlowNetModule` on a `ReplayDataModule`.
+
+    Args:
+        *args: Of `LightningCLI`.
+        chosen: The subcommand that is run, where it is known: the others are named in the help and take no
+            arguments.
+        **options: Of `LightningCLI`.
+    """
 
     own_parser: type[LightningArgumentParser] = RunParser
     own_trainer: type[Trainer] = Trainer
+
+    def __init__(self, *args: Any, chosen: str | None = None, **options: Any) -> None:
+        self.chosen = chosen
+        super().__init__(*args, **options)
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser whose `--config` knows the package's configurations by their names."""
@@ -133,6 +145,8 @@ class GFlowNetCLI(LightningCLI):
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> Any:
         """Lightning's own; what only looks at a policy can look at a chat model."""
+        if self.chosen not in (None, subcommand):  # half of the time to the first line of a run
+            return self.parser_class(**kwargs)
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand in LOOKING:
             parser.add_argument(
@@ -222,6 +236,7 @@ def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) ->
                 trainer_class=cli.own_trainer,
                 parser_class=cli.own_parser,
                 parser_kwargs={"prog": PROGRAM, "description": DESCRIPTION, **described},
+                chosen=chosen_command(arguments),
             )
         except NothingScoredError as error:
             print(error.table, file=sys.stderr)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from synthstats_lightning.cli import audit, score
 from synthstats_lightning.cli.audit import Audited, best_programs, exit_code
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.pool.audit import few_rows
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.auditing.audit import Audit
 from synthstats_lightning.tasks import Dugongs, Task
+from tests.support.warm import warm_pool, warm_sandbox
 
 LINE = """
 with pm.Model() as model:
@@ -57,6 +60,13 @@ def record(source, evidence, canonical, task="dugongs", status="scored"):
 
 
 @pytest.fixture
+def warm(monkeypatch):
+    """What the command scores and audits with is what other tests have started."""
+    monkeypatch.setattr(score, "score_program", lambda source, task, **_: warm_pool().score(source, task))
+    monkeypatch.setattr(audit, "Sandbox", lambda limits, level: nullcontext(warm_sandbox()))
+
+
+@pytest.fixture
 def programs(tmp_path):
     path = tmp_path / "programs.jsonl"
     lines = [
@@ -93,7 +103,7 @@ def test_few_rows_differ():
     ]
 
 
-def test_audits_a_run(programs, tmp_path, capsys):
+def test_audits_a_run(warm, programs, tmp_path, capsys):
     path = tmp_path / "audit.json"
     arguments = ["--programs", str(programs), "--task", "dugongs", "--audit", "--top", "2"]
     audited = main(["score", *arguments, "--audit_data_sets", "32", "--json", str(path)])
@@ -110,21 +120,21 @@ def test_audits_a_run(programs, tmp_path, capsys):
     assert "honest" in shown
 
 
-def test_scores_and_audits_one_program(tmp_path, capsys):
+def test_scores_and_audits_one_program(warm, tmp_path, capsys):
     source, path = tmp_path / "program.py", tmp_path / "score.json"
     source.write_text(WHOLE)
     arguments = ["score", str(source), "--task", "dugongs", "--audit", "--audit_data_sets", "16"]
     files = ["--card", str(tmp_path / "cards" / "model.md"), "--dot", str(tmp_path / "model.dot")]
-    score = main([*arguments, "--audit_rows", "1", "--json", str(path), *files])
-    assert score.literal_copies == 4
+    found = main([*arguments, "--audit_rows", "1", "--json", str(path), *files])
+    assert found.literal_copies == 4
     assert "copied literals" in capsys.readouterr().out
     written = json.loads(path.read_text())
     assert written["audit"]["verdict"] == "honest"
     assert written["literal_copies"] == 4
     card = (tmp_path / "cards" / "model.md").read_text()
     assert card.startswith("# Model of length\n\n    length ~ Normal(v0 + ")
-    assert f"| log evidence | {score.evidence:.3f} ± " in card
-    assert score.canonical in card
+    assert f"| log evidence | {found.evidence:.3f} ± " in card
+    assert found.canonical in card
     assert 'label="length\\n~\\nNormal" shape=ellipse style=filled' in (tmp_path / "model.dot").read_text()
 
 
@@ -144,9 +154,9 @@ def test_mass_beyond_double_precision_is_never_honest(source, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["score", str(program), *arguments])
     assert ended.value.code == 1
-    audit = json.loads(path.read_text())["audit"]
-    assert audit["verdict"] in ("dishonest", "no audit")
-    assert f"{audit['verdict']}: " in capsys.readouterr().out
+    found = json.loads(path.read_text())["audit"]
+    assert found["verdict"] in ("dishonest", "no audit")
+    assert f"{found['verdict']}: " in capsys.readouterr().out
 
 
 def test_undecided_has_a_code_of_its_own():

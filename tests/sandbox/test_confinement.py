@@ -10,6 +10,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -67,13 +68,19 @@ def test_the_probes_can_succeed(open_sandbox: Sandbox) -> None:
     require_confinement(open_sandbox)  # level none promises nothing
 
 
-def test_a_hole_is_refused() -> None:
+@pytest.fixture(scope="module")
+def holed() -> Iterator[Sandbox]:
+    """One with a hole."""
     with Sandbox(without=["argument:prctl"]) as sandbox:
-        assert set(self_check(sandbox).succeeded) == {"death signal", "dumpable"}
-        with pytest.raises(
-            SandboxError, match="does not hold here: a confined process could outlive the worker; become"
-        ):
-            require_confinement(sandbox)
+        yield sandbox.start()
+
+
+def test_a_hole_is_refused(holed: Sandbox) -> None:
+    assert set(self_check(holed).succeeded) == {"death signal", "dumpable"}
+    with pytest.raises(
+        SandboxError, match="does not hold here: a confined process could outlive the worker; become"
+    ):
+        require_confinement(holed)
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,11 +93,10 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{len(check.outcomes)} of {len(check.outcomes)} attempts refused" in capsys.readouterr().out
 
 
-def test_command_fails_closed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def open_(*args: object, **kwargs: object) -> Sandbox:
-        return Sandbox(without=["argument:prctl"])
-
-    monkeypatch.setattr("synthstats_lightning.cli.sandbox.Sandbox", open_)
+def test_command_fails_closed(
+    holed: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("synthstats_lightning.cli.sandbox.Sandbox", lambda *_, **__: nullcontext(holed))
     with pytest.raises(SystemExit) as caught:
         main(["sandbox"])
     assert caught.value.code == 1

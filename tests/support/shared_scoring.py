@@ -11,13 +11,13 @@ import pytest
 from synthstats_lightning.callbacks import ProgramScoring
 from synthstats_lightning.callbacks.sample_scorer import SampleScorer
 from synthstats_lightning.scoring.reward import Reward
-from tests.support.warm import warm_pool
+from tests.support.warm import warm_evidence_pool, warm_pool
 
 
 class SharedScoring(ProgramScoring):
     """Leaves its workers to the next run."""
 
-    workers: ClassVar[SampleScorer | None] = None
+    workers: ClassVar[dict[bool, SampleScorer]] = {}
 
     @property
     def state_key(self) -> str:
@@ -25,9 +25,11 @@ class SharedScoring(ProgramScoring):
         return ProgramScoring.__qualname__
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        if SharedScoring.workers is None:
-            SharedScoring.workers = SampleScorer([], Reward(), warm_pool())
-        self._scorer = SharedScoring.workers.for_tasks(trainer.datamodule.tasks)
+        only = self.reward.score == "evidence"
+        if only not in SharedScoring.workers:
+            pool = warm_evidence_pool() if only else warm_pool()
+            SharedScoring.workers[only] = SampleScorer([], Reward(), pool)
+        self._scorer = SharedScoring.workers[only].for_tasks(trainer.datamodule.tasks)
         self._scorer.reward = self.reward
         super().setup(trainer, pl_module, stage)
 

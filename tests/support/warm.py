@@ -9,12 +9,19 @@ from functools import cache
 
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.sandbox import Sandbox
+from synthstats_lightning.scoring.settings import EngineSettings
 
 
 @cache
 def warm_pool() -> ProgramScorer:
     """One worker, started with the first program; never to be closed by a test."""
     return ProgramScorer(1)
+
+
+@cache
+def warm_evidence_pool() -> ProgramScorer:
+    """As `warm_pool`, of the scores that a run with the default reward asks for: nothing but the evidence."""
+    return ProgramScorer(1, settings=EngineSettings().up_to("evidence"))
 
 
 @cache
@@ -25,7 +32,7 @@ def warm_sandbox() -> Sandbox:
 
 def end() -> None:
     """Ends what was started."""
-    for made in (warm_pool, warm_sandbox):
+    for made in (warm_pool, warm_evidence_pool, warm_sandbox):
         if made.cache_info().currsize:
             made().close()
             made.cache_clear()
