@@ -10,8 +10,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # PyTensor notes a stack for every variable otherwise: a fifth of the time of comparisons with PyMC
 os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0,cxx=")
 
-gc.disable()  # until all tests are collected: nothing that is imported is garbage
-
 import lightning.pytorch  # noqa: F401 - its log handler keeps the stream that it finds at import
 import pytest
 import torch
@@ -19,6 +17,7 @@ import torch
 from tests.support import shape_checks, warm
 
 torch.set_num_threads(1)
+gc.disable()  # until all tests are collected: nothing that they import is garbage
 
 
 def pytest_collection_finish() -> None:

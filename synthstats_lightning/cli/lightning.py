@@ -69,10 +69,10 @@ class GFlowNetCLI(LightningCLI):
     """`fit`, `validate`, `test` and `predict` of a `GFlowNetModule` on a `ReplayDataModule`.
 
     Args:
-        *args: Of `LightningCLI`.
+        *args: What `LightningCLI` takes.
         chosen: The subcommand that is run, where it is known: the others are named in the help and take no
             arguments.
-        **options: Of `LightningCLI`.
+        **options: What `LightningCLI` takes.
     """
 
     own_parser: type[LightningArgumentParser] = RunParser
