@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from synthstats_lightning.programs.failure import OUT_OF_TIME, FailureCategory, ProgramFailure
 
-ENGINE_VERSION = "11"
+ENGINE_VERSION = "12"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
 
 LastScore = Literal["evidence", "elpd", "heldout_lpd"]
@@ -17,6 +17,8 @@ MAY_BE_ZERO = ("adaptation_rounds", "heldout_fraction", "heldout_seed", "memoris
 """Settings for which 0 has a meaning."""
 
 
+OVERRUN = 2
+"""Times the time limit that processor time may be, where nothing is counted."""
 MANY_ROWS = 2_000
 """Beyond so many rows they are evaluated in parts, and draws are fewer."""
 MOST_NUMBERS = 45_000_000
@@ -81,8 +83,9 @@ class EngineSettings:
         last_score: The last score that is computed, of `"evidence"`, `"elpd"` and `"heldout_lpd"` in this
             order; those before it are the same, bit for bit, as where all are. All are with `None`; a run's
             `ProgramScoring` then has them computed up to the one that its reward counts.
-        time_limit: Hard limit of one program, in seconds of the scoring thread's processor time, so that it
-            does not depend on the machine's load; beyond it the score is a failure.
+        time_limit: Limit of one program, in seconds of one core. Annealing is counted in operations, so that
+            no load of the machine decides; at twice the limit of the scoring thread's processor time anything
+            ends. Beyond either the score is a failure.
     """
 
     prior_draws: int = 1024
@@ -203,7 +206,11 @@ class EngineSettings:
 
 
 class Deadline:
-    """A limit of processor time that estimators check between batched density calls, in one thread.
+    """A limit of work that estimators check between batched density calls, in one thread.
+
+    Annealing, where all but a few of the dear programs take their time, is counted: beside other processes it
+    takes more processor time, and on another machine another. Of the rest the clock says only when
+    `OVERRUN` times the limit is over.
 
     Args:
         seconds: Processor time from now, in seconds.
@@ -211,6 +218,7 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self._counted = 0.0
         self._wall = time.perf_counter()
         self._processor = time.thread_time()
 
@@ -228,7 +236,25 @@ class Deadline:
         Raises:
             ProgramFailure: `SCORER_LIMIT`.
         """
-        if time.thread_time() - self._processor > self.seconds:
+        if time.thread_time() - self._processor > OVERRUN * self.seconds:
             raise ProgramFailure(
-                FailureCategory.SCORER_LIMIT, f"{OUT_OF_TIME} of {self.seconds:g} s reached during {stage}"
+                FailureCategory.SCORER_LIMIT,
+                f"{OUT_OF_TIME} of {self.seconds:g} s reached {OVERRUN} times over during {stage}",
+            )
+
+    def spend(self, seconds: float, stage: str) -> None:
+        """Counts work, and raises if it is more than there may be.
+
+        Args:
+            seconds: What it takes, of `numerics.counted_time`.
+            stage: The estimator that is about to do it.
+
+        Raises:
+            ProgramFailure: `SCORER_LIMIT`.
+        """
+        self._counted += seconds
+        if self._counted > self.seconds:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{stage} needs more work than the time limit of {self.seconds:g} s, counted in operations",
             )

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 
@@ -32,3 +35,21 @@ def test_deadline_names_the_stage():
     with pytest.raises(ProgramFailure, match="annealing") as caught:
         Deadline(0.0).check("annealing")
     assert caught.value.category is FailureCategory.SCORER_LIMIT
+
+
+def test_work_is_counted_for_good_and_the_clock_has_twice_the_time(monkeypatch):
+    deadline = Deadline(5.0)
+    deadline.spend(4.9, "annealing")
+    with pytest.raises(
+        ProgramFailure, match="annealing needs more work than the time limit of 5 s"
+    ) as counted:
+        deadline.spend(0.2, "annealing")
+    began = time.thread_time()
+    clocked = Deadline(5.0)
+    monkeypatch.setattr(time, "thread_time", lambda: began + 9.0)
+    clocked.check("leave-one-out")
+    monkeypatch.setattr(time, "thread_time", lambda: began + 11.0)
+    with pytest.raises(ProgramFailure, match="time limit of 5 s reached 2 times over during leave") as timed:
+        clocked.check("leave-one-out")
+    failures = [Score.failed(found.value.category, found.value.message) for found in (counted, timed)]
+    assert [failure.settled for failure in failures] == [True, False]

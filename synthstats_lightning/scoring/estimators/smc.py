@@ -32,6 +32,7 @@ from synthstats_lightning.scoring.estimators.particles import (
     systematic_resample,
 )
 from synthstats_lightning.scoring.estimators.proposal import Proposal
+from synthstats_lightning.scoring.numerics.counted_time import CountedTime, counted_time
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 Path = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -156,6 +157,7 @@ def anneal(
     ancestor = torch.arange(particles).repeat(islands, 1)
     evaluations = 0
     step_size, acceptance = 1.2 * dimension**-0.25, 1.0
+    each = _gradient_time(path, theta)
     temperature = 0
     while len(active) > 0 and temperature < settings.smc_max_temperatures:
         temperature += 1
@@ -182,6 +184,7 @@ def anneal(
             accepted < 0.6 * settings.smc_moves and moves < 4 * settings.smc_moves
         ):
             deadline.check("annealing")
+            deadline.spend((settings.smc_leapfrog + 1) * each.of(moved.shape[0]), "annealing")
             # anew for each move: where the path widens, the next step may be as wide as the last one reached
             scale_tril = pooled_scale(moved)
             moved, acceptance = hmc_move(
@@ -202,6 +205,17 @@ def anneal(
             FailureCategory.NON_FINITE, "annealing found no parameters of positive likelihood"
         )
     return Annealed(theta, log_ratio, temperature, acceptance, ancestor, evaluations)
+
+
+def _gradient_time(path: Path, theta: Float[Tensor, "islands particles dim"]) -> CountedTime:
+    """What the gradients at the particles of one island take."""
+    first = torch.arange(1)
+
+    def both(points: Tensor) -> Tensor:
+        base, increment = path(points, first)
+        return base + increment
+
+    return counted_time(lambda: value_and_gradient(both, theta[:1]))
 
 
 def bridge(

@@ -20,7 +20,7 @@ from synthstats_lightning.scoring.prediction.nested_monte_carlo import Informati
 from synthstats_lightning.scoring.process.confinement import scorer_environment
 from synthstats_lightning.scoring.process.messages import Identity, TaskMessage
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.scoring.settings import EngineSettings
+from synthstats_lightning.scoring.settings import OVERRUN, EngineSettings
 
 WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -131,7 +131,7 @@ class ScoringClient:
             StartError: If no process comes up.
         """
         request = {"kind": kind, "fingerprint": task.fingerprint, "graph": graph, "details": details}
-        limit = 2 * self.settings.time_limit + SLACK_SECONDS
+        limit = (1 + OVERRUN) * self.settings.time_limit + SLACK_SECONDS
         with self._lock:
             try:
                 try:

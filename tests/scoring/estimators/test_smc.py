@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -134,8 +135,25 @@ def test_too_many_temperatures_and_too_little_time_are_failures():
     target = targets.dugongs_asymptotic()
     with pytest.raises(ProgramFailure, match="smc_max_temperatures=2"):
         from_prior(target, 0, settings=EngineSettings(smc_max_temperatures=2))
-    with pytest.raises(ProgramFailure, match="time limit"):
+    with pytest.raises(ProgramFailure, match="annealing needs more work than the time limit"):
         bridge(target, PRIOR, SETTINGS, torch.Generator().manual_seed(0), Deadline(0.05))
+
+
+def test_no_clock_decides_how_much_annealing_there_may_be(monkeypatch):
+    """With a clock that hardly moves, the same limit lets the same work through and no more."""
+    target = targets.dugongs_asymptotic()
+
+    def annealed(deadline):
+        return bridge(target, PRIOR, SETTINGS, torch.Generator().manual_seed(0), deadline).log_evidence
+
+    whole = Deadline(1e3)
+    expected = annealed(whole)
+    least = whole._counted * (1 + 1e-9)
+    clock, slowed = time.thread_time, Deadline(least)
+    monkeypatch.setattr(time, "thread_time", lambda: 1e-3 * clock())
+    assert annealed(slowed) == expected
+    with pytest.raises(ProgramFailure, match="annealing needs more work"):
+        annealed(Deadline(least * (1 - 1e-6)))
 
 
 def test_same_seed_same_bits():
