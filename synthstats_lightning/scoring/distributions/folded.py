@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -29,6 +31,9 @@ from synthstats_lightning.scoring.numerics.special import (
     softplus,
 )
 
+FEW = 1e-4
+"""Squares below which three terms of a density's series at 0 have all digits."""
+
 
 class HalfNormal(Definition):
     """Absolute value of a normal around `loc` (always 0 in PyMC) with scale `sigma`."""
@@ -51,7 +56,11 @@ class HalfNormal(Definition):
 
     @staticmethod
     def log_cdf(value: Tensor, loc: Tensor, sigma: Tensor) -> Tensor:
-        return log1mexp(HalfNormal.log_survival(value, loc, sigma))
+        z = (value - loc) / sigma
+        # of a share near 0 of a half line one minus the rest has no digits
+        few = z < 0.5
+        near = torch.log(torch.special.erf(torch.where(few, z, 0.5) / math.sqrt(2.0)))
+        return torch.where(few, near, log1mexp(HalfNormal.log_survival(value, loc, sigma)))
 
     @staticmethod
     def log_survival(value: Tensor, loc: Tensor, sigma: Tensor) -> Tensor:
@@ -95,7 +104,17 @@ class HalfStudentT(Definition):
 
     @staticmethod
     def log_cdf(value: Tensor, nu: Tensor, sigma: Tensor) -> Tensor:
-        return log1mexp(HalfStudentT.log_survival(value, nu, sigma))
+        z, more = value / sigma, (nu + 1.0) / nu
+        square = more * z * z
+        # as of the half normal: the density's series at 0, integrated
+        few = square < FEW
+        within = torch.where(few, square, 0.0)
+        rest = within * (-1.0 / 6.0 + within * ((nu + 3.0) / (nu + 1.0)) / 40.0)
+        density = torch.log(torch.where(few, value, 1.0)) - HalfStudentT.log_normaliser(nu, sigma)
+        beyond = torch.where(few, sigma, value)
+        return torch.where(
+            few, density + torch.log1p(rest), log1mexp(HalfStudentT.log_survival(beyond, nu, sigma))
+        )
 
     @staticmethod
     def log_survival(value: Tensor, nu: Tensor, sigma: Tensor) -> Tensor:

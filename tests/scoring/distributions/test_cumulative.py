@@ -59,6 +59,32 @@ def test_beyond_the_support(name: str) -> None:
     assert log_survival(distribution, ends, *parameters).exp().tolist() == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.parametrize("share", [1e-300, 1e-20, 1e-14, 1e-9, 1e-5, 7e-3, 0.0115, 0.3, 0.49, 0.51, 5.0])
+def test_a_half_line_keeps_its_digits_near_its_end(share: float) -> None:
+    """Where one minus the rest has none: a truncated law would claim percents that it has not."""
+    scale = 3.7
+    with mp.workdps(60):
+        z = mp.mpf(share * scale) / mp.mpf(scale)
+        angle = mp.atan(z / mp.sqrt(3))
+        expected = {
+            "HalfNormal": mp.erf(z / mp.sqrt(2)),
+            "HalfStudentT": 2 / mp.pi * (angle + mp.sin(angle) * mp.cos(angle)),
+            "HalfCauchy": 2 / mp.pi * mp.atan(z),
+        }
+    for name, parameters in (
+        ("HalfNormal", (0.0, scale)),
+        ("HalfStudentT", (3.0, scale)),
+        ("HalfCauchy", (scale,)),
+    ):
+        value = torch.tensor(share * scale, dtype=torch.float64, requires_grad=True)
+        distribution, given = DISTRIBUTIONS[name], tensors(parameters)
+        got = log_cdf(distribution, value, *given)
+        assert float(got.detach()) == pytest.approx(float(mp.log(expected[name])), rel=1e-12, abs=1e-14), name
+        (slope,) = torch.autograd.grad(got, value)
+        density = distribution.log_prob(value.detach(), *given)
+        assert float(slope.log()) == pytest.approx(float(density - got.detach()), abs=1e-9), name
+
+
 @pytest.mark.parametrize("name", WITH_CDF)
 def test_gradients(name: str) -> None:
     distribution, point = DISTRIBUTIONS[name], POINTS[name][0]

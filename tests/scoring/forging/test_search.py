@@ -81,6 +81,24 @@ def test_little_below_a_mode_and_little_above_it():
 
 
 @pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Truncated[upper](HalfNormal)", (1.663889, 15.657725)),
+        ("Truncated[lower, upper](HalfNormal)", (-48.454997, 0.534534, 15.357363)),
+        ("Truncated[upper](HalfNormal)", (1.254306, 12.819478)),
+        ("Truncated[upper](HalfStudentT)", (1.2, 0.3, 12.0)),
+    ],
+)
+def test_a_half_line_cut_off_near_its_end(name, values):
+    family = FAMILIES[name]
+    point = dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+    for role in mass.roles(family):
+        total = mass.total_of(family, point, role)
+        assert total.outcome == "quadrature"
+        assert total.log_mass == pytest.approx(0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize(
     ("name", "point"),
     [
         # draws that underflow, or round to one number, are no point masses
