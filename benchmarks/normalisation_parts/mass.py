@@ -28,6 +28,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 DECADES = np.r_[-(10.0 ** np.arange(300.0, -301.0, -3.0)), 0.0, 10.0 ** np.arange(-300.0, 301.0, 3.0)]
 STEPS = 10.0 ** np.arange(-6.0, 9.0, 0.5)
 HALVINGS = 60
+BISECTIONS = 110
 FIRST_HALVINGS = 4
 """Halvings of every panel that holds mass."""
 TOLERANCE = 1e-10
@@ -152,11 +153,34 @@ def _latent(density: Density, generator: torch.Generator, places: list[float]) -
                 found: Vector = density.log_prior(torch.from_numpy(u)[:, None]).numpy()
             return found
 
-        return line_mass(log_density, draws, places)
+        return line_mass(log_density, draws, _unconstrained(density, places))
     theta = density.sample_prior(VECTOR_DRAWS, generator)
     with torch.no_grad():
         claimed = density.log_prior(theta).numpy()
     return Total(vector_mass(theta.numpy(), claimed, density), "draws")
+
+
+def _unconstrained(density: Density, places: list[float]) -> list[float]:
+    """Coordinates of values of a latent, on either side of each, by bisection: transforms are monotone."""
+
+    def values(u: Vector) -> Vector:
+        with torch.no_grad():
+            (found,) = density.constrain(torch.from_numpy(u)[:, None]).values()
+        return found.numpy()
+
+    ends = np.sort(DECADES)
+    if values(ends).ndim > 1:  # one coordinate of several values, which jumps nowhere
+        return []
+    sign = -1.0 if values(np.ones(1))[0] < values(-np.ones(1))[0] else 1.0
+    wanted = sign * np.array(places, dtype=np.float64)
+    position = np.searchsorted(sign * values(ends), wanted)
+    inner = (position > 0) & (position < len(ends))
+    wanted, low, high = wanted[inner], ends[position[inner] - 1], ends[position[inner]]
+    for _ in range(BISECTIONS):
+        middle = low + 0.5 * (high - low)
+        below = sign * values(middle) < wanted
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return [*low.tolist(), *high.tolist()]
 
 
 def line_mass(log_density: Callable[[Vector], Vector], draws: Vector, places: Sequence[float] = ()) -> Total:

@@ -81,7 +81,8 @@ def _log_between_tails(
     larger = torch.where(from_below, high, above_low)
     smaller = torch.where(from_below, low, above_high)
     result = log_difference(larger, smaller)
-    narrow = (larger - smaller < NARROW) & (larger > -math.inf)
+    limit = torch.where(larger > NEAR, NARROWEST, NARROW)
+    narrow = (larger - smaller < limit) & (larger > -math.inf)
     if not bool(narrow.any()):
         return result
     inner, flat = _log_narrow(distribution, lower, upper, parameters)
@@ -92,6 +93,11 @@ def _log_between_tails(
 
 NARROW = 1e-4
 """Where an interval holds a smaller share of its tail the difference of two tails has too few digits."""
+NARROWEST = 1e-6
+"""The same where the tail itself is no small share: its logarithm has more digits, and a density may have a
+kink there, of which quadrature sees as much as the interval's share."""
+NEAR = -3.0
+"""Log-probability above which a tail is no small share."""
 FEWEST = 1e-7
 """Where it holds less than that, and the density is not the same all over it, no digits are left."""
 FLAT = 0.1

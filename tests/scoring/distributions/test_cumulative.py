@@ -118,6 +118,15 @@ def test_intervals_keep_their_digits_far_in_either_tail() -> None:
     assert float(log_interval(normal, None, None, *standard)) == 0.0
 
 
+@pytest.mark.parametrize("scale", [1.4e3, 1.4e5, 1.4e7, 1.4e9])
+def test_an_interval_with_a_kink_within(scale: float) -> None:
+    """A Laplace law far wider than the interval that its mode lies in."""
+    low, mode, high = -3.932, 0.145, 10.02
+    got = float(log_interval(DISTRIBUTIONS["Laplace"], *tensors((low, high)), *tensors((mode, scale))))
+    expected = math.log(-0.5 * (math.expm1((low - mode) / scale) + math.expm1((mode - high) / scale)))
+    assert got == pytest.approx(expected, abs=3e-8)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "nu"), [(-2.4e14, 952.0, 1.05e-6), (-3.0, 1e20, 2e-6), (7.0, 7.0 + 1e-9, 2.0)]
 )

@@ -98,6 +98,14 @@ def test_a_half_line_cut_off_near_its_end(name, values):
         assert total.log_mass == pytest.approx(0.0, abs=1e-8)
 
 
+def test_a_kink_of_a_latent_lies_where_its_transform_takes_it():
+    """A panel and its halves may agree by chance next to one that nobody has told them of."""
+    family = FAMILIES["Truncated[lower](AsymmetricLaplace)"]
+    values = (-math.log10(4.093), math.log10(7.465), math.log10(31.95), math.log10(1.01488))
+    point = dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+    assert mass.total_of(family, point, "latent").log_mass == pytest.approx(0.0, abs=1e-10)
+
+
 @pytest.mark.parametrize(
     ("name", "point"),
     [
