@@ -28,9 +28,10 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 DECADES = np.r_[-(10.0 ** np.arange(300.0, -301.0, -3.0)), 0.0, 10.0 ** np.arange(-300.0, 301.0, 3.0)]
 STEPS = 10.0 ** np.arange(-6.0, 9.0, 0.5)
 HALVINGS = 60
-BISECTIONS = 110
 FIRST_HALVINGS = 4
 """Halvings of every panel that holds mass."""
+BISECTIONS = 110
+"""Of three decades, to neighbouring doubles."""
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-8
 """Change of all panels together, relative to the total, at which halving ends."""

@@ -145,7 +145,7 @@ class GFlowNetCLI(LightningCLI):
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> Any:
         """Lightning's own; what only looks at a policy can look at a chat model."""
-        if self.chosen not in (None, subcommand):  # half of the time to the first line of a run
+        if self.chosen not in (None, subcommand):  # the others would be built for their names alone
             return self.parser_class(**kwargs)
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand in LOOKING:

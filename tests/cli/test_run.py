@@ -58,12 +58,12 @@ RUN = {
 }
 
 
-def command(subcommand, folder, *more):
+def command(subcommand, folder, *more, workers=sharing_scoring):
     config = folder / "run.yaml"
     config.write_text(yaml.safe_dump(RUN))
     quickstart = ROOT / "configs" / "quickstart.yaml"
     arguments = [subcommand, "--config", str(quickstart), "--config", str(config)]
-    with sharing_scoring():
+    with workers():
         return main([*arguments, "--trainer.logger.init_args.save_dir", str(folder), *more])
 
 
@@ -92,7 +92,10 @@ def descendants(pid):
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    return folder, command("fit", folder)
+    before = descendants(os.getpid())
+    cli = command("fit", folder, workers=contextlib.nullcontext)
+    assert descendants(os.getpid()) <= before, "a worker outlived the run"
+    return folder, cli
 
 
 def test_fit_writes_what_the_readme_says(fitted):
@@ -298,7 +301,7 @@ def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
     """SIGKILL to sandbox worker and scoring process while programs are being scored."""
     from lightning.pytorch import Trainer
 
-    killed, remembered, before = [], set(), descendants(os.getpid())
+    killed, remembered = [], set()
     scoring = ProgramScoring(programs_per_step=8, warmup_programs=16, num_workers=1, max_records=200)
 
     def kill():
@@ -337,7 +340,6 @@ def test_workers_killed_during_fit_cost_nothing_but_a_restart(tmp_path):
     assert remembered == {200}, "the pool remembers no more scores than there are records"
     assert trainer.callback_metrics["perf/worker_restarts"] >= 1
     assert all(not Path(f"/proc/{pid}").exists() for pid in killed)
-    assert descendants(os.getpid()) <= before, "a worker outlived the run"
     assert sum(record.count for record in scoring.records) == 16 + 4 * 8
     trainer.save_checkpoint(tmp_path / "python.ckpt")
     assert GFlowNetModule.load_from_checkpoint(tmp_path / "python.ckpt").objective.huber_delta is None

@@ -52,7 +52,8 @@ class CountedTime(NamedTuple):
 def counted_time(function: Callable[[], object]) -> CountedTime:
     """Processor time that a function's operations on tensors take, gradients included.
 
-    It is the same on every machine. On one of 2024 it is what a clock says within a factor of about two.
+    With the same PyTorch it is the same on every machine; how near it is to a clock's says
+    `benchmarks/counted_time.py`.
 
     Args:
         function: It is called once.
@@ -87,5 +88,6 @@ def _seconds(name: str, args: Any, results: list[Any]) -> float:
         inner = next(arg for arg in reversed(args) if isinstance(arg, Tensor)).shape
         seconds += PRODUCT * numbers * inner[-2 if len(inner) > 1 else -1]
     elif "linalg" in name or "cholesky" in name or "triangular" in name:
-        seconds += FACTOR * numbers * max(arg.shape[-1] for arg in args if isinstance(arg, Tensor))
+        lengths = [arg.shape[-1] for arg in args if isinstance(arg, Tensor) and arg.ndim]
+        seconds += FACTOR * numbers * max(lengths, default=1)
     return seconds

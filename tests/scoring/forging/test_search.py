@@ -24,6 +24,11 @@ search = benchmark_module("normalisation_parts.search")
 FAMILIES = {family.name: family for family in laws.families()}
 
 
+def at(family, values):
+    """A point by its numbers."""
+    return dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+
+
 def test_every_distribution_is_searched():
     assert set(DISTRIBUTIONS) <= set(FAMILIES)
     assert all(search.roles(family) for family in FAMILIES.values())
@@ -53,7 +58,7 @@ def test_honest_mass_is_one(name, role):
 def test_no_mass_where_values_underflow_or_overflow(name, second):
     """A value that stood still while its logarithm goes on would carry any mass."""
     family = FAMILIES[name]
-    point = dict(zip([each for each, _ in family.coordinates()], (1.25, second), strict=True))
+    point = at(family, (1.25, second))
     assert mass.total_of(family, point, "latent").log_mass <= 1e-6
 
 
@@ -75,7 +80,7 @@ def test_excess_is_measured():
 def test_little_below_a_mode_and_little_above_it():
     family = FAMILIES["Truncated[upper](AsymmetricLaplace)"]
     values = (-9.704991, -25.348597, -5.089307, -15.691847)
-    point = dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+    point = at(family, values)
     for role in mass.roles(family):
         assert mass.total_of(family, point, role).log_mass == pytest.approx(0.0, abs=1e-8)
 
@@ -91,7 +96,7 @@ def test_little_below_a_mode_and_little_above_it():
 )
 def test_a_half_line_cut_off_near_its_end(name, values):
     family = FAMILIES[name]
-    point = dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+    point = at(family, values)
     for role in mass.roles(family):
         total = mass.total_of(family, point, role)
         assert total.outcome == "quadrature"
@@ -102,7 +107,7 @@ def test_a_kink_of_a_latent_lies_where_its_transform_takes_it():
     """A panel and its halves may agree by chance next to one that nobody has told them of."""
     family = FAMILIES["Truncated[lower](AsymmetricLaplace)"]
     values = (-math.log10(4.093), math.log10(7.465), math.log10(31.95), math.log10(1.01488))
-    point = dict(zip([each for each, _ in family.coordinates()], values, strict=True))
+    point = at(family, values)
     assert mass.total_of(family, point, "latent").log_mass == pytest.approx(0.0, abs=1e-10)
 
 
@@ -120,7 +125,7 @@ def test_a_kink_of_a_latent_lies_where_its_transform_takes_it():
 )
 def test_what_double_precision_does_to_draws_is_no_mass(name, point):
     family = FAMILIES[name]
-    point = dict(zip([each for each, _ in family.coordinates()], point, strict=True))
+    point = at(family, point)
     assert all(mass.total_of(family, point, role).log_mass <= 1e-6 for role in mass.roles(family))
 
 
