@@ -131,10 +131,13 @@ def test_islands_that_disagree_are_a_failure():
     assert caught.value.category is FailureCategory.SCORER_LIMIT
 
 
-def test_too_many_temperatures_and_too_little_time_are_failures():
+def test_too_many_temperatures_and_too_little_time_are_failures(monkeypatch):
     target = targets.dugongs_asymptotic()
     with pytest.raises(ProgramFailure, match="smc_max_temperatures=2"):
         from_prior(target, 0, settings=EngineSettings(smc_max_temperatures=2))
+    # a slow machine would reach twice the processor time before the count is full
+    began = time.thread_time()
+    monkeypatch.setattr(time, "thread_time", lambda: began)
     with pytest.raises(ProgramFailure, match="annealing needs more work than the time limit"):
         bridge(target, PRIOR, SETTINGS, torch.Generator().manual_seed(0), Deadline(0.05))
 
