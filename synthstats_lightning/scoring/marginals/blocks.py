@@ -54,7 +54,8 @@ def constrain_block(
     if block.transform is Transform.UNIT:
         return fraction, log_jacobian
     x = torch.addcmul(intervals.lower, intervals.width, fraction)
-    return x, log_jacobian + intervals.log_width
+    resolved = transforms.is_resolved(x, intervals.lower, intervals.upper)
+    return x, torch.where(resolved, log_jacobian + intervals.log_width, -math.inf)
 
 
 def row_sums(values: Tensor) -> Tensor:

@@ -79,6 +79,7 @@ class Intervals(NamedTuple):
     """Constant bounds of the columns of the interval block."""
 
     lower: Tensor
+    upper: Tensor
     width: Tensor
     log_width: Tensor
 
@@ -389,7 +390,7 @@ def _intervals(found: Sequence[Block], graph: ModelGraph, constants: Sequence[Te
             inputs = {p.node: _constant_inputs(graph, p.node, constants) for p in block.parameters}
             lower, upper = _flat_edges(block.parameters, inputs)
     width = transforms.interval_width(lower, upper)
-    return Intervals(lower, width, torch.log(width))
+    return Intervals(lower, upper, width, torch.log(width))
 
 
 def _flat_edges(parameters: Sequence[Parameter], inputs: Mapping[int, list[Tensor]]) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.blocks import ALONE
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.numerics import transforms
 from synthstats_lightning.scoring.settings import MANY_ROWS
 
 DRAWS = 1_024
@@ -29,8 +30,10 @@ MOST_UNTESTED = 5e-3
 """Largest share of draws with a parameter outside of the range that tests cover, which has no mass there."""
 MOST_LOST = 0.05
 """Largest share of draws whose parameters leave no density, as bounds too far out in a tail do."""
-COARSEST = 1e-5
-"""Largest spacing of doubles at a lower bound, over the spread of values that are reckoned from it."""
+COARSEST = 1e-8
+"""Largest rounding error of values that are reckoned from a bound, over their spread."""
+INTERVALS = (Transform.INTERVAL, Transform.DEPENDENT_INTERVAL)
+BOUNDED = (*INTERVALS, Transform.ABOVE, Transform.BELOW)
 MOST_EQUAL = 0.1
 """Largest share of draws that are equal to another one: values of a continuous variable never are."""
 
@@ -136,8 +139,15 @@ def _check_parameters(compiled: Compiled, terms: Mapping[int, Term], values: Seq
         if _is_coarse(parameter, terms[parameter.node], values, value):
             raise ProgramFailure(
                 FailureCategory.SCORER_LIMIT,
-                f"{parameter.name} ~ {parameter.distribution.name}: its lower bound is too far from its"
-                " values for double precision",
+                f"{parameter.name} ~ {parameter.distribution.name}: a bound is too far from its values for"
+                " double precision: leave out one that never binds",
+            )
+        share = _unresolved_near_ends(parameter, terms[parameter.node], values, value)
+        if share > MOST_UNTESTED:
+            raise ProgramFailure(
+                FailureCategory.SCORER_LIMIT,
+                f"{parameter.name} ~ {parameter.distribution.name}: {share:.1%} of draws from its prior lie"
+                " too near one of its bounds for double precision",
             )
         share = _equal_share(value.reshape(DRAWS, -1))
         if share > MOST_EQUAL:
@@ -171,17 +181,28 @@ def _lost_share(term: Term, values: Sequence[Tensor | None]) -> float:
 
 
 def _is_coarse(parameter: Parameter, term: Term, values: Sequence[Tensor | None], value: Tensor) -> bool:
-    """Whether values between two bounds have the digits of the lower bound instead of their own."""
-    if parameter.transform not in (Transform.INTERVAL, Transform.DEPENDENT_INTERVAL) or _unknown(
-        term, values
-    ):
+    """Whether values that are reckoned from a bound have the digits of that bound instead of their own."""
+    if parameter.transform not in BOUNDED or _unknown(term, values):
         return False
-    lower, _ = parameter.distribution.edges(*term.allowed_parameters(values)[0])
-    if lower is None:
+    lower, upper = parameter.distribution.edges(*term.allowed_parameters(values)[0])
+    origin = upper if parameter.transform is Transform.BELOW else lower
+    if origin is None:
         return False
-    spacing = torch.finfo(torch.float64).eps * lower.abs().median()
+    size = torch.maximum(origin.abs(), (value - origin).abs()).reshape(DRAWS, -1).median(0).values
     low, high = value.reshape(DRAWS, -1).quantile(torch.tensor([0.25, 0.75], dtype=torch.float64), 0)
-    return bool((spacing > COARSEST * (high - low)).any())
+    return bool((transforms.EPSILON * size > COARSEST * (high - low)).any())
+
+
+def _unresolved_near_ends(
+    parameter: Parameter, term: Term, values: Sequence[Tensor | None], value: Tensor
+) -> float:
+    """Share of draws between two bounds that have no mass because they are too near one of them."""
+    if parameter.transform not in INTERVALS or _unknown(term, values):
+        return 0.0
+    lower, upper = parameter.distribution.edges(*term.allowed_parameters(values)[0])
+    if lower is None or upper is None:
+        return 0.0
+    return 1.0 - float(transforms.is_resolved(value, lower, upper).to(torch.float64).mean())
 
 
 def _unknown(term: Term, values: Sequence[Tensor | None]) -> bool:

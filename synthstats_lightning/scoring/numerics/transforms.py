@@ -8,16 +8,20 @@ finite; the Jacobian uses `u` itself and keeps falling, and is -inf where it wou
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 MAX_EXPONENT = 700.0
 """`exp` of it, and of its negative, are finite normal numbers in float64."""
 
+EPSILON = 2.0**-52
 UNIT_LOW = 1e-300
 UNIT_HIGH = 1.0 - 2.0**-53
 """The largest float64 below 1."""
+FEWEST_SPACINGS = 2.0**10
+"""Spacings of double precision that a value moves while its coordinate moves by 1: with fewer it stands still
+for so long that a density on it has another total (by 4e-8 with as many)."""
 
 
 def positive(u: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
@@ -57,14 +61,30 @@ def unit_inverse(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 def interval(
     u: Float[Tensor, "*shape"], lower: Float[Tensor, ...], upper: Float[Tensor, ...]
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """`lower + (upper - lower) * sigmoid(u)` (PyMC's `interval` transform).
+    """`lower + (upper - lower) * sigmoid(u)` (PyMC's `interval` transform); no mass next to an end other than 0.
 
     Bounds may depend on other parameters. Where they are not ordered the width is taken as 1: the density of
     such a point is -inf by its distribution, and must not become NaN here.
     """
     fraction, log_jacobian = unit(u)
     width = interval_width(lower, upper)
-    return lower + width * fraction, log_jacobian + torch.log(width)
+    value = lower + width * fraction
+    log_jacobian = log_jacobian + torch.log(width)
+    return value, torch.where(is_resolved(value, lower, upper), log_jacobian, -torch.inf)
+
+
+def is_resolved(
+    x: Float[Tensor, "*shape"], lower: Float[Tensor, ...], upper: Float[Tensor, ...]
+) -> Bool[Tensor, "*shape"]:
+    """Where values between bounds are far enough from these for double precision.
+
+    Args:
+        x: The values.
+        lower: Their lower bound.
+        upper: Their upper bound.
+    """
+    x = x.detach()
+    return torch.minimum(x - lower, upper - x) >= FEWEST_SPACINGS * EPSILON * x.abs()
 
 
 def interval_inverse(

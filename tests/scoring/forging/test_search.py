@@ -235,6 +235,9 @@ def test_a_peak_between_two_doubles_is_no_mass_and_one_that_they_resolve_is():
         ("Truncated[lower](Triangular)", "response", (-121.359, -1.887874656271761e18, 104.979, 335.074)),
         ("Truncated[lower](Wald)", "response", (317.655, 0.54795, 1.36808e-28, 8.1592e-5)),
         ("Truncated[upper](ExGaussian)", "response", (-44.24, 0.5439, 0.7663, 6.197e9)),
+        # next to 1 few doubles are left, each of which stood for many coordinates
+        ("Truncated[lower](LogitNormal)", "latent", (-1.0, 0.0, 10.0)),
+        ("Truncated[lower](Beta)", "latent", (-1.0, 1.0, 0.3)),
     ],
 )
 def test_what_an_hour_s_search_found_has_no_excess(name, role, point, monkeypatch):
@@ -258,3 +261,24 @@ def test_a_probability_that_is_a_constant_is_taken_at_its_word():
 
     assert judged(1.0, {}) == -math.inf
     assert judged(["sigmoid", "a"], {"a": ["Normal", 0.0, 1.0]}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "reason"),
+    [
+        (
+            "Truncated[lower, upper](Laplace)",
+            (-6.677e9, 29.44, -632.4, 0.2518),
+            "leave out one that never binds",
+        ),
+        ("Truncated[upper](Laplace)", (1e8, 0.0, 0.3), "leave out one that never binds"),
+        ("Truncated[lower](LogitNormal)", (-1.179e33, 27.7, 2.829), "leave out one that never binds"),
+        ("Truncated[lower](Beta)", (-1.0, 1.0, 0.1), "too near one of its bounds"),
+    ],
+)
+def test_latents_that_their_bounds_leave_few_digits_are_refused(name, point, reason, monkeypatch):
+    family = FAMILIES[name]
+    monkeypatch.setattr(laws.Family, "inputs", lambda self, given: list(point))
+    found = mass.total_of(family, {}, "latent")
+    assert found.outcome == "refused"
+    assert reason in found.message

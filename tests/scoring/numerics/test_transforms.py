@@ -10,7 +10,7 @@ import torch
 
 from synthstats_lightning.scoring.numerics import transforms
 
-U = torch.linspace(-30.0, 30.0, 61, dtype=torch.float64)
+U = torch.linspace(-28.0, 28.0, 57, dtype=torch.float64)
 LOWER, UPPER = torch.tensor(-2.0, dtype=torch.float64), torch.tensor(5.0, dtype=torch.float64)
 
 Forward = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -49,8 +49,8 @@ def test_far_out_values_stay_inside_with_finite_gradients(name: str) -> None:
         assert bool((value > 0).all())
     if name == "unit":
         assert bool((value < 1).all())
-    # no mass where a positive value would be more than a double holds
-    beyond = (u > 700) if name == "positive" else torch.zeros_like(u, dtype=torch.bool)
+    # no mass where a positive value would be more than a double holds, or next to an end that is not 0
+    beyond = {"positive": u > 700, "unit": u > math.inf, "interval": u.abs() > 30}[name]
     assert torch.equal(torch.isfinite(log_jacobian), ~beyond)
     assert bool((log_jacobian[beyond] == -torch.inf).all())
     (gradient,) = torch.autograd.grad((value.clamp_max(1e10) + log_jacobian).sum(), u)
@@ -81,3 +81,11 @@ def test_inverses_of_draws_on_the_edge_are_finite() -> None:
     assert bool(torch.isfinite(transforms.unit_inverse(edge)).all())
     assert bool(torch.isfinite(transforms.positive_inverse(torch.tensor([0.0, math.inf]).double())).all())
     assert bool(torch.isfinite(transforms.interval_inverse(torch.stack([LOWER, UPPER]), LOWER, UPPER)).all())
+
+
+def test_no_mass_next_to_an_end_where_values_have_few_digits() -> None:
+    lower, upper = torch.tensor([0.0, 1.0]).double(), torch.tensor([1.0, 3.0]).double()
+    u = torch.tensor([[-40.0], [-27.0], [27.0], [31.0]], dtype=torch.float64).repeat(1, 2)
+    finite = torch.isfinite(transforms.interval(u, lower, upper)[1])
+    # doubles next to 0 have all their digits
+    assert finite.tolist() == [[True, False], [True, True], [True, True], [False, False]]
