@@ -61,9 +61,9 @@ def unit_inverse(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 def interval(
     u: Float[Tensor, "*shape"], lower: Float[Tensor, ...], upper: Float[Tensor, ...]
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """`lower + (upper - lower) * sigmoid(u)` (PyMC's `interval` transform); no mass next to an end other than 0.
+    """`lower + (upper - lower) * sigmoid(u)` (PyMC's `interval` transform).
 
-    Bounds may depend on other parameters. Where they are not ordered the width is taken as 1: the density of
+    There is no mass next to an end other than 0, where few doubles are left. Bounds may depend on other parameters. Where they are not ordered the width is taken as 1: the density of
     such a point is -inf by its distribution, and must not become NaN here.
     """
     fraction, log_jacobian = unit(u)
@@ -79,9 +79,9 @@ def is_resolved(
     """Where values between bounds are far enough from these for double precision.
 
     Args:
-        x: The values.
-        lower: Their lower bound.
-        upper: Their upper bound.
+        x: Values between the two bounds, any shape that these broadcast to.
+        lower: The bound below them.
+        upper: The bound above them.
     """
     x = x.detach()
     return torch.minimum(x - lower, upper - x) >= FEWEST_SPACINGS * EPSILON * x.abs()
