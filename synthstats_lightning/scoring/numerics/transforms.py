@@ -63,8 +63,9 @@ def interval(
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """`lower + (upper - lower) * sigmoid(u)` (PyMC's `interval` transform).
 
-    There is no mass next to an end other than 0, where few doubles are left. Bounds may depend on other parameters. Where they are not ordered the width is taken as 1: the density of
-    such a point is -inf by its distribution, and must not become NaN here.
+    There is no mass next to an end other than 0, where few doubles are left. Bounds may depend on other
+    parameters. Where they are not ordered the width is taken as 1: the density of such a point is -inf by its
+    distribution, and must not become NaN here.
     """
     fraction, log_jacobian = unit(u)
     width = interval_width(lower, upper)
