@@ -19,7 +19,8 @@ from synthstats_lightning.callbacks.preflight.preflight import (
     shorten_warmup,
 )
 from synthstats_lightning.cli.errors import FAILED, fail
-from synthstats_lightning.cli.lightning import GFlowNetCLI, RunParser, run_lightning
+from synthstats_lightning.cli.lightning import GFlowNetCLI, RunParser, check_callbacks, run_lightning
+from synthstats_lightning.cli.sections import section_callbacks
 from synthstats_lightning.runtime.cores import own_cores, scoring_workers
 from synthstats_lightning.warm_start import DemonstrationDataModule
 
@@ -65,7 +66,9 @@ class CheckCLI(GFlowNetCLI):
         if isinstance(self.datamodule, DemonstrationDataModule):
             self.folder.cleanup()
             fail("check tries runs that score programs; --trainer.fast_dev_run true tries one that imitates")
-        scoring = next(made for made in self.run_callbacks() if isinstance(made, ProgramScoring))
+        made = section_callbacks(self.config_init.check, self.datamodule.tasks)
+        check_callbacks(made, self.model, self.datamodule)
+        scoring = next(callback for callback in made if isinstance(callback, ProgramScoring))
         tasks = self.datamodule.tasks[:TASKS]
         self.preflight = Preflight(scoring, self._length(scoring), self._at_once(scoring))
         shorten_warmup(scoring, tasks, max(2, PROGRAMS // len(tasks)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
@@ -160,34 +161,23 @@ class GFlowNetCLI(LightningCLI):
 
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """The trainer, with the sections' callbacks before the user's own."""
-        config = self.config_init[self.subcommand]
+        config, data = self.config_init[self.subcommand], self.datamodule
         if config.get("policy") is not None:
             if config.ckpt_path is not None:
                 raise ValueError(
                     f"ckpt_path must be left out where policy is given, got {config.ckpt_path!r}"
                 )
-            self.model = ChatModule(config.policy, self.datamodule.task_names, config.chat)
+            self.model = ChatModule(config.policy, data.task_names, config.chat)
+            made = chat_callbacks(config, data.tasks)
         elif config.get("chat", ChatSettings()) != ChatSettings():
             raise ValueError("chat is for policy openai:MODEL@URL, which is not given")
-        return super().instantiate_trainer(**{"callbacks": self.run_callbacks(), **options})
-
-    def run_callbacks(self) -> list[Callback]:
-        """The sections' callbacks and the user's own."""
-        config = self.config_init[self.subcommand]
-        if isinstance(self.model, ChatModule):
-            return chat_callbacks(config, self.datamodule.tasks)
-        if isinstance(self.datamodule, DemonstrationDataModule) and self.subcommand in ("fit", "validate"):
-            return imitation_callbacks(config)
-        fits = self.subcommand == "fit" and config.trainer.limit_val_batches == 0
-        made = section_callbacks(config, self.datamodule.tasks, fits)
-        for scoring in made:
-            if isinstance(scoring, ProgramScoring):  # once more than its setup, where an error is no line
-                check_agreement(self.model, scoring.reward, scoring.reward_schedule, scoring.sampling)
-            if isinstance(scoring, ServerRollouts):
-                scoring.check(self.model, made)
-            if isinstance(scoring, ChatProposals):
-                scoring.check(self.model, self.datamodule)
-        return made
+        elif isinstance(data, DemonstrationDataModule) and self.subcommand in ("fit", "validate"):
+            made = imitation_callbacks(config)
+        else:
+            fits = self.subcommand == "fit" and config.trainer.limit_val_batches == 0
+            made = section_callbacks(config, data.tasks, fits)
+            check_callbacks(made, self.model, data)
+        return super().instantiate_trainer(**{"callbacks": made, **options})
 
     def instantiate_classes(self) -> None:
         """Builds module, data module and trainer; a value that one of them refuses is the user's to mend."""
@@ -204,6 +194,26 @@ class GFlowNetCLI(LightningCLI):
         except MisconfigurationException as error:  # Lightning's, of a device that is not there
             given = self.config[self.subcommand].trainer.accelerator
             fail(f"trainer.accelerator {given!r}: {error} With 'cpu' this machine's processors are taken")
+
+
+def check_callbacks(made: Sequence[Callback], model: GFlowNetModule, data: ReplayDataModule) -> None:
+    """Looks at what sections say of each other: once more than at setup, where an error is no line.
+
+    Args:
+        made: The run's callbacks.
+        model: The module that they are for.
+        data: The data module of the run.
+
+    Raises:
+        ValueError: If two of them contradict each other.
+    """
+    for callback in made:
+        if isinstance(callback, ProgramScoring):
+            check_agreement(model, callback.reward, callback.reward_schedule, callback.sampling)
+        if isinstance(callback, ServerRollouts):
+            callback.check(model, made)
+        if isinstance(callback, ChatProposals):
+            callback.check(model, data)
 
 
 def run_lightning(arguments: list[str], cli: type[GFlowNetCLI] = GFlowNetCLI) -> GFlowNetCLI:

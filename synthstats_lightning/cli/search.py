@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 
 from synthstats_lightning.callbacks import PosteriorReport, ProgramScoring
@@ -118,10 +118,10 @@ class SearchCLI(GFlowNetCLI):
             fail("search needs an end: scoring.max_programs, or budget.minutes")
         return tasks
 
-    def run_callbacks(self) -> list[Callback]:
-        """Those of `fit`, none of which trains."""
+    def instantiate_trainer(self, **options: Any) -> Trainer:
+        """As for `fit`, with callbacks none of which trains."""
         self._refuse_what_trains()
-        return super().run_callbacks()
+        return super().instantiate_trainer(**options)
 
     def _refuse_what_trains(self) -> None:
         """A key that nothing would read is an error."""
