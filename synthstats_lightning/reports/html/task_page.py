@@ -29,6 +29,7 @@ from synthstats_lightning.reports.pictures.learning_curves import LearningCurves
 from synthstats_lightning.reports.pictures.task_pictures import DrawnModel, TaskPictures
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_posterior import RunPosterior
+from synthstats_lightning.reports.shares import by_origin
 from synthstats_lightning.reports.summaries import FormSummary, ProgramSummary
 from synthstats_lightning.tasks import Prompt, Task, task_prompt
 from synthstats_lightning.tasks.table_task import TableTask
@@ -166,6 +167,11 @@ def _facts(found: TaskFindings) -> tuple[Fact, ...]:
         )
     if samples:
         facts.append(Fact("Programs that score", percent(scored / samples), f"of {samples} samples"))
+    for name, figures in by_origin(found.records).items():
+        best = figures["best_evidence"]
+        shown = f"{figures['programs']} programs, {figures['scored']} of them scored"
+        note = shown if best is None else f"{shown}, best evidence {number(best)} nats"
+        facts.append(Fact(f"Share from {name}", percent(figures["posterior_share"]), note))
     return tuple(facts)
 
 

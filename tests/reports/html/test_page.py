@@ -6,12 +6,19 @@ import json
 import re
 
 import html5lib
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.reports.html import page as page_module
 from synthstats_lightning.reports.html.contents import Page
 from synthstats_lightning.reports.html.page import number, packed_plotly, percent, render_page, script_json
+from synthstats_lightning.reports.html.task_page import TaskFindings, task_page
+from synthstats_lightning.reports.pictures.learning_curves import LearningCurves, Series
+from synthstats_lightning.reports.pictures.task_pictures import TaskPictures
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.scoring.score import Score
 from tests.support.report_page import HOSTILE, full_page
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
@@ -144,3 +151,27 @@ def test_numbers(given, shown):
 )
 def test_shares(given, shown):
     assert percent(given) == shown
+
+
+def test_where_programs_come_from():
+    def scored(source, evidence, origin):
+        score = Score(evidence=evidence, evidence_se=0.1, elpd=1.0, elpd_se=1.0)
+        return ProgramRecord("t", source, score, 0.0, -3.0, -3.0, origin=origin)
+
+    nothing = Series(np.zeros(0), np.zeros(0))
+    failed = Score.failed(FailureCategory.SYNTAX, "no")
+    records = [
+        scored("a", 2.0, ""),
+        scored("b", 3.0, "openai:writer"),
+        ProgramRecord("t", "c", failed, -25.0, -3.0, -3.0, origin="openai:writer"),
+    ]
+    found = TaskFindings(
+        "t", records, None, None, (), TaskPictures(), LearningCurves(*[nothing] * 5), None, (), ()
+    )
+    own, others = task_page(found).facts[-2:]
+    # prior and evidence decide: exp(2) and exp(3) of equal priors
+    assert (own.name, own.value) == ("Share from policy", percent(1 / (1 + np.e)))
+    assert (others.name, others.value) == ("Share from openai:writer", percent(np.e / (1 + np.e)))
+    assert others.note == "2 programs, 1 of them scored, best evidence 3.00 nats"
+    alone = task_page(found._replace(records=records[:1]))
+    assert not [fact for fact in alone.facts if fact.name.startswith("Share from")]
