@@ -45,7 +45,7 @@ def step_metrics(output: LossOutput, size: int) -> dict[str, Tensor | float]:
     residual = output.residual.double()
     own = StepSums(
         size,
-        float(output.loss),
+        float(output.loss.detach()),
         {name: float(value) * size for name, value in output.metrics.items()},
         float(residual.sum()),
         float(residual.square().sum()),

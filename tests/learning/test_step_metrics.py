@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from synthstats_lightning.learning import step_metrics as module
 from synthstats_lightning.learning.step_metrics import StepSums, over_ranks, step_metrics
 from synthstats_lightning.objectives.base import loss_output
 
@@ -33,3 +34,15 @@ def test_a_rank_without_programs_halves_the_loss_and_changes_no_mean():
     expected = {"loss": 2.5, "residual_mean": -1.0, "residual_std": 2.0, "share": 0.5}
     assert over_ranks([sums(residual), nothing]) == pytest.approx(expected)
     assert over_ranks([nothing, nothing]) == {"loss": 0.0}
+
+
+def test_a_loss_with_a_gradient_is_logged_without_a_warning(monkeypatch):
+    monkeypatch.setattr(module, "rank_and_size", lambda: (0, 2))
+    monkeypatch.setattr(module, "gather_objects", lambda own: [own, own])
+    loss = torch.tensor(2.0, requires_grad=True) * 3.0
+    torch.set_warn_always(True)  # otherwise it says so once a process
+    try:
+        found = step_metrics(output(torch.tensor([1.0, 2.0]))._replace(loss=loss), 2)
+    finally:
+        torch.set_warn_always(False)
+    assert found["loss"] == 6.0
