@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -22,7 +23,9 @@ PHASES: tuple[Phase, ...] = ("start", "warm-up", "training", "report")
 REFRESHES = 2
 """Pictures a second, on a terminal."""
 LINES = 5
-"""Lines about training where there is no terminal."""
+"""Lines about training where there is no terminal, more of a run in which they are far apart."""
+SILENCE = 60.0
+"""Seconds of training without a line there, after which the next step has one."""
 BAR = 24
 """Columns of a bar."""
 SHOWN = {"log_z": "log Z {:.1f}", "valid": "{:.0%} scored", "evidence": "evidence {:.1f}"}
@@ -33,7 +36,7 @@ class RunProgress(ProgressBar):
     """Shows the phases of a run: what each has done, and an estimate of what remains of it.
 
     On a terminal a table that is kept up to date, while training waits for scores, too; elsewhere a line when
-    a phase begins, and some lines of training.
+    a phase begins, and some lines of training, at least one a minute.
 
     Args:
         budget: Of the run, if its time is limited.
@@ -50,6 +53,7 @@ class RunProgress(ProgressBar):
         self._live: Live | None = None
         self._enabled = True
         self._said = 0
+        self._last_line = -math.inf
         self._first_step = 0
 
     def enable(self) -> None:
@@ -85,8 +89,9 @@ class RunProgress(ProgressBar):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Says how far training is, where there is no terminal."""
-        if int(LINES * self.done("training")) > self._said:
-            self._said += 1
+        due = int(LINES * self.done("training"))
+        if due > self._said or time.monotonic() - self._last_line > SILENCE:
+            self._said = max(due, self._said)
             self._say()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -193,7 +198,7 @@ class RunProgress(ProgressBar):
     def _say(self) -> None:
         """A line, where there is no terminal."""
         if self._enabled and self._live is None:
-            now = time.monotonic()
+            self._last_line = now = time.monotonic()
             text = f"{self.phase}: {self._text(self.phase)}; {self._time(self.phase, now)}".rstrip("; ")
             self.console.print(text, soft_wrap=True, highlight=False)
 

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from torch.optim import lr_scheduler
 
 from synthstats_lightning import GFlowNetModule, PosteriorReport, ProgramScoring, ReplayDataModule
-from synthstats_lightning.callbacks import program_queue, time_budget
+from synthstats_lightning.callbacks import program_queue, run_progress, time_budget
 from synthstats_lightning.callbacks.run_progress import RunProgress, clock
 from synthstats_lightning.callbacks.schedule_lengths import ScheduleLengths
 from synthstats_lightning.callbacks.time_budget import BEFORE_AND_AFTER, TimeBudget
@@ -167,3 +167,20 @@ def test_progress_without_a_limit(monkeypatch):
     Console(file=text, width=120).print(progress.table())
     assert "took " in text.getvalue()
     assert "step 10 of about 50" in text.getvalue()
+
+
+def test_a_slow_run_without_a_terminal_has_a_line_a_minute(monkeypatch):
+    text = io.StringIO()
+    progress = RunProgress(console=Console(file=text, width=120))
+    scoring = ProgramScoring()
+    monkeypatch.setattr(Trainer, "global_step", 10)
+    progress._trainer = Trainer(max_steps=500, callbacks=[scoring, PosteriorReport()], **QUIET)
+    now = time.monotonic()
+    monkeypatch.setattr(run_progress, "time", SimpleNamespace(monotonic=lambda: now))
+    progress._enter("training")
+    for seconds in range(1, 200):
+        monkeypatch.setattr(run_progress, "time", SimpleNamespace(monotonic=lambda s=seconds: now + s))
+        progress.on_train_batch_end(progress._trainer, LightningModule(), None, None, 0)
+    lines = text.getvalue().splitlines()
+    assert len(lines) == 1 + 199 // 61
+    assert all(line.startswith("training: step 10 of about 500") for line in lines)
