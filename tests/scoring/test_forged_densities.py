@@ -75,6 +75,11 @@ def test_a_prior_without_a_value_is_said_to_be_one(prior: str) -> None:
         ("z = pm.SkewStudentT('z', 1.5e19, 1.5e19, mu=0, sigma=1)", "SkewStudentT: a = 1.5e+19"),
         ("z = pm.Normal('z', 1e16, 1.0)", "draws from its prior are equal"),
         ("z = pm.Truncated('z', pm.Normal.dist(0, 1), lower=1e10)", "a bound is too far from its values"),
+        (
+            "b = pm.Beta.dist(1, np.array([0.3] * 19 + [0.1]), shape=20);"
+            " z = pm.Truncated('z', b, lower=-1.0, shape=20)[0]",
+            "too near one of its bounds",
+        ),
         ("s = pm.Gamma('s', .001, .001); z = pm.Normal('z', x[0], s)", "its scale is lost"),
         (
             "n = pm.Gamma('n', .001, .001); z = pm.StudentT('z', nu=n)",

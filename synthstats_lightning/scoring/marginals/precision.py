@@ -196,13 +196,14 @@ def _is_coarse(parameter: Parameter, term: Term, values: Sequence[Tensor | None]
 def _unresolved_near_ends(
     parameter: Parameter, term: Term, values: Sequence[Tensor | None], value: Tensor
 ) -> float:
-    """Share of draws between two bounds that have no mass because they are too near one of them."""
+    """Share of draws between two bounds that have no mass, too near one of them; of the worst entry."""
     if parameter.transform not in INTERVALS or _unknown(term, values):
         return 0.0
     lower, upper = parameter.distribution.edges(*term.allowed_parameters(values)[0])
     if lower is None or upper is None:
         return 0.0
-    return 1.0 - float(transforms.is_resolved(value, lower, upper).to(torch.float64).mean())
+    lost = ~transforms.is_resolved(value, lower, upper)
+    return float(lost.reshape(DRAWS, -1).to(torch.float64).mean(0).max())
 
 
 def _unknown(term: Term, values: Sequence[Tensor | None]) -> bool:

@@ -16,6 +16,7 @@ MAX_EXPONENT = 700.0
 """`exp` of it, and of its negative, are finite normal numbers in float64."""
 
 EPSILON = 2.0**-52
+"""Spacing of float64 at 1."""
 UNIT_LOW = 1e-300
 UNIT_HIGH = 1.0 - 2.0**-53
 """The largest float64 below 1."""
