@@ -62,10 +62,14 @@ def circles(package: str) -> list[set[str]]:
     return [{m for m in modules if labels[number[m]] == label} for label in sorted(shared)]
 
 
+def folders() -> Counter[Path]:
+    """How many files of its own each folder of this checkout has."""
+    return Counter(path.parent for name in SHIPPED for path in files_of(ROOT / name))
+
+
 def measure() -> dict[str, Any]:
     """The figures of this checkout."""
-    folders = Counter(path.parent for name in SHIPPED for path in files_of(ROOT / name))
-    largest, files = folders.most_common(1)[0]
+    largest, files = folders().most_common(1)[0]
     pairs = list(overlay_pairs())
     lines = {path: len(path.read_text().splitlines()) for path in (ROOT / PACKAGE).rglob("*.py")}
     return {

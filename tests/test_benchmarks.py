@@ -11,8 +11,12 @@ import pytest
 from tests.support.benchmark_modules import BENCHMARKS, benchmark_module
 
 WITH_FIGURES = sorted(
-    path.stem for path in BENCHMARKS.glob("*.py") if 'add_argument("--json"' in path.read_text()
+    str(path.relative_to(BENCHMARKS))
+    for path in BENCHMARKS.rglob("*.py")
+    if 'add_argument("--json"' in path.read_text()
 )
+LARGEST_FOLDER = 25
+"""Files that a folder may have of its own."""
 
 
 def test_headline_figures_have_a_script() -> None:
@@ -24,12 +28,18 @@ def test_headline_figures_have_a_script() -> None:
 def test_refuses_a_missing_folder_before_it_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = benchmark_module(name)
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--json", str(tmp_path / "missing" / "figures.json")])
+    monkeypatch.syspath_prepend((BENCHMARKS / name).parent)  # as where it is run itself
+    module = benchmark_module(Path(name).stem)
+    monkeypatch.setattr(sys, "argv", [name, "--json", str(tmp_path / "missing" / "figures.json")])
     with pytest.raises(SystemExit) as ended:
         module.main()
     assert ended.value.code == 2
     assert f"argument --json: there is no folder {tmp_path / 'missing'}" in capsys.readouterr().err
+
+
+def test_folders_are_small_enough_to_look_through() -> None:
+    folders = benchmark_module("rooms").folders()
+    assert {folder: files for folder, files in folders.items() if files > LARGEST_FOLDER} == {}
 
 
 def test_file_of_figures(tmp_path: Path) -> None:

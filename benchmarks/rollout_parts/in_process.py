@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from figures_file import figures_file
 from rollout_parts.backends import Figures, change, measure, prompts_of
 
 from synthstats_lightning.policy import LoraSettings, SamplingSettings, load_policy
@@ -94,7 +95,7 @@ def main() -> None:
     parser.add_argument("--policy", default="tiny")
     parser.add_argument("--programs", type=int, default=32)
     parser.add_argument("--length", type=int, default=128)
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--json", type=figures_file, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")

@@ -53,7 +53,7 @@ def counted_time(function: Callable[[], object]) -> CountedTime:
     """Processor time that a function's operations on tensors take, gradients included.
 
     With the same PyTorch it is the same on every machine; how near it is to a clock's says
-    `benchmarks/counted_time.py`.
+    `benchmarks/scoring_parts/counted_time.py`.
 
     Args:
         function: It is called once.

@@ -1,6 +1,6 @@
 """Whether counted time is near the clock's: annealing, for programs of the bundled policy's grammar.
 
-    python benchmarks/counted_time.py --json counted_time.json
+    python benchmarks/scoring_parts/counted_time.py --json counted_time.json
 
 Scores programs of the grammar on the bundled data sets in this process (see `load.py`), and compares for
 every annealing what `numerics.counted_time` foresees of its gradients with the processor time that it took.
@@ -16,17 +16,19 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from figures_file import figures_file
-
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import torch
+from figures_file import figures_file
 from load import draw_programs
 from rich.console import Console
 from rich.table import Table

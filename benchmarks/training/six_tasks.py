@@ -1,6 +1,6 @@
 """One tiny policy trained on six simulated environments for 300 steps, and tried on six unseen instances.
 
-    python benchmarks/six_tasks.py --json six_tasks.json
+    python benchmarks/training/six_tasks.py --json six_tasks.json
 
 JSON: `{"seen": {task: {...}}, "unseen": {task: {...}}, "steps", "seconds"}`, for each task `valid_rate`
 (share of fresh programs with a score at the end; target at least 0.7), `valid_rate_start`,
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
-from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -25,7 +25,11 @@ from synthstats_lightning.callbacks import UnseenTasks
 from synthstats_lightning.callbacks.unseen_tasks import UnseenResult
 from synthstats_lightning.cli.main import main as run_command
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from figures_file import figures_file
+
+ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 VALID_RATE = 0.7
 

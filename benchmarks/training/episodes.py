@@ -1,6 +1,6 @@
 """Episodes on three environments: the policy experiments, submits, is scored, and learns.
 
-    python benchmarks/episodes.py --json episodes.json
+    python benchmarks/training/episodes.py --json episodes.json
 
 Trains the bundled episode policy by trajectory balance on one instance of each environment at once, and
 measures fresh episodes at temperature 1 before and after, on the same random streams. About ten minutes of
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from functools import partial
@@ -19,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from figures_file import figures_file
 from lightning.pytorch import Trainer
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +31,10 @@ from synthstats_lightning.objectives import TrajectoryBalance
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.tasks.experiments import ExperimentTask
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from figures_file import figures_file
 
 ENVIRONMENTS = ("dugongs_simulator", "death_process", "peregrines_simulator")
 REWARD = Reward(score="heldout_lpd", prior_weight=1.0, floor=-10.0, log_reward_failure=-14.0)

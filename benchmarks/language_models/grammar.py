@@ -1,7 +1,7 @@
 """The wide grammar in figures: how often each class is drawn, scores, and makes data that are accepted.
 
-    python benchmarks/grammar.py --json grammar.json
-    python benchmarks/grammar.py --scored 0    # without scoring: frequencies, acceptance and speed
+    python benchmarks/language_models/grammar.py --json grammar.json
+    python benchmarks/language_models/grammar.py --scored 0  # frequencies, acceptance, speed
 
 JSON: `{programs, simple, tries_per_second, requests_per_second, accepted, scored, failures, forms,
 families}`, where `forms` and `families` map each class to `{share, accepted, tried, scored, scored_share}`.
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from figures_file import figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -26,6 +26,10 @@ from synthstats_lightning.pretraining.wide import draw_covariates, draw_program,
 from synthstats_lightning.pretraining.wide.frequencies import frequencies
 from synthstats_lightning.pretraining.wide.program import Program
 from synthstats_lightning.pretraining.wide.simulation import Simulated
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from figures_file import figures_file
 
 PROGRAMS_PER_REQUEST = 8
 
