@@ -109,6 +109,36 @@ def hsgp() -> Case:
     return Case(head + lines, {"t": t, "y": y}, lambda: integrated(terms, [0.0, -0.8, -1.2], reach=8.0))
 
 
+def balanced(groups: int, each: int, seed: int) -> Case:
+    """Many groups of one size: a covariance of three eigenvalues, within groups, between, of the mean."""
+    random = np.random.default_rng(seed)
+    group = np.repeat(np.arange(groups), each)
+    rows = len(group)
+    y = 1.0 + 0.8 * random.normal(size=groups)[group] + random.normal(size=rows)
+    means = y.reshape(groups, each).mean(1)[group]
+    parts = np.stack([y - means, means - y.mean(), np.full(rows, y.mean())])
+    shares = np.array([1 - 1 / each, 1 / each - 1 / rows, 1 / rows])
+
+    def terms(points: Array) -> Terms:
+        tau, s = np.exp(points).T
+        values = np.column_stack([s**2, s**2 + each * tau**2, s**2 + each * tau**2 + 25.0 * rows])
+        solved, precision = (1 / values) @ parts, (1 / values) @ shares
+        constant = 0.5 * np.log(2 * np.pi)
+        half_log_det = 0.5 * np.log(values) @ (rows * shares)
+        log_density = -0.5 * solved @ y - half_log_det - rows * constant
+        log_row = 0.5 * np.log(precision)[:, None] - 0.5 * solved**2 / precision[:, None] - constant
+        return log_density + halfnorm.logpdf(np.exp(points)).sum(1) + points.sum(1), log_row
+
+    source = model(
+        'mu = pm.Normal("mu", 0, 5)',
+        'tau = pm.HalfNormal("tau", 1)',
+        's = pm.HalfNormal("s", 1)',
+        f'a = pm.Normal("a", mu, tau, shape={groups})',
+        'pm.Normal("obs", a[g], s, observed=y)',
+    )
+    return Case(source, {"g": group, "y": y}, lambda: integrated(terms, [-0.2, 0.0], step=0.6, chunk=16))
+
+
 CASES = {
     "ridge_15x15": ridge(15, 15, 0.5, 11),
     "ridge_20x30": ridge(20, 30, 0.5, 12),
@@ -116,6 +146,8 @@ CASES = {
     "rats": rats(),
     "dyes": one_way([5] * 6, 1.0, 1.0, 14),
     "radon_85": radon(),
+    "intercepts_300": balanced(300, 5, 15),
+    "intercepts_900": balanced(900, 4, 16),
     "local_level": local_level(),
     "hsgp": hsgp(),
 }

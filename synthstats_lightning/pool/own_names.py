@@ -40,6 +40,9 @@ def in_own_names(text: str, document: str, message: TaskMessage) -> str:
 def with_known_names(text: str, message: TaskMessage) -> str:
     """A message about a name that nothing has, with the nearest column's, or those that a program may use.
 
+    Programs as people write them form limits of a censored response from the column that says which times
+    were cut short, which is none of the task's covariates: the message says who takes care of that.
+
     Args:
         text: What became of the program.
         message: The task that it models.
@@ -51,4 +54,11 @@ def with_known_names(text: str, message: TaskMessage) -> str:
     if near := difflib.get_close_matches(found[1], names, n=1, cutoff=0.75):
         return f"{text}; the nearest column is {near[0]!r}"
     more = ", ..." if len(names) > _MOST_NAMES else ""
-    return f"{text}; the columns are {', '.join(names[:_MOST_NAMES])}{more}"
+    told = f"{text}; the columns are {', '.join(names[:_MOST_NAMES])}{more}"
+    if not message.censoring:
+        return told
+    limits = " or ".join(repr(name) for name in message.censoring.values())
+    return (
+        f"{told}. Rows whose {message.schema.response!r} is only known to be beyond {limits} are scored"
+        " as such by themselves: observe it with its own distribution"
+    )

@@ -46,6 +46,11 @@ def test_a_name_that_nothing_has():
     assert with_known_names(unknown.format("ages"), message).endswith("; the nearest column is 'age'")
     told_of = with_known_names(unknown.format("event"), message)
     assert told_of.endswith("; the columns are time_limit, age, time")
+    cut = told(message.schema, censoring={"upper": "time_limit"})
+    assert with_known_names(unknown.format("event"), cut).endswith(
+        "; the columns are time_limit, age, time. Rows whose 'time' is only known to be beyond 'time_limit'"
+        " are scored as such by themselves: observe it with its own distribution"
+    )
     wide = told(DataSchema(dict.fromkeys(map("c{}".format, range(40)), "float64"), "y", "float64", ROWS))
     assert with_known_names(unknown.format("event"), wide).endswith(", c10, c11, ...")
     assert with_known_names("line 3: ValueError: no", message) == "line 3: ValueError: no"

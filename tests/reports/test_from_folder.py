@@ -18,6 +18,7 @@ from synthstats_lightning.reports.shares import record_metrics, record_shares
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
+from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
 
 
 def record(name, structure, evidence, prior, count=1, task="dugongs") -> ProgramRecord:
@@ -131,6 +132,18 @@ def test_the_page_and_its_pictures_with_and_without_workers(tmp_path):
     assert found["dugongs"]["left_out"][0].endswith("the deadline came first")
     found, _ = printed(folder, task)
     assert found["dugongs"]["left_out"][0].endswith("there are no workers")
+
+
+def test_a_task_without_rows_of_its_own_has_a_page_without_predictions(tmp_path):
+    """Episodes: programs are fitted to what each of them observed, and all rows of the task are held out."""
+    task = ExperimentTask("dugongs_simulator", seed=1, name="dugongs")
+    folder = write(tmp_path / "run", RECORDS)
+    found, text = printed(folder, task, workers=Workers())
+    assert found["dugongs"]["left_out"] == [
+        "predictions: all rows of the task are held out, so that no program was fitted to them"
+    ]
+    assert f"report: {folder / 'report.html'}" in text
+    assert "all rows of the task are held out" in (folder / "report.html").read_text()
 
 
 def test_own_programs_stand_in_the_leaderboard(tmp_path):

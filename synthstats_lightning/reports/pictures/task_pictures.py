@@ -107,6 +107,12 @@ def task_pictures(
     left_out: list[str] = []
     if not forms:
         return TaskPictures()
+    if task.shown_rows == task.num_rows - task.held_out:
+        # as in episodes, whose programs know what each of them observed and nothing of it is here
+        left_out.append(
+            "predictions: all rows of the task are held out, so that no program was fitted to them"
+        )
+        return TaskPictures((), _search(forms, deadline), left_out)
     used = [
         name
         for name, _ in sorted(inclusion.items(), key=lambda item: -item[1])

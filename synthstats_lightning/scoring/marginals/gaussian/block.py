@@ -20,6 +20,7 @@ from synthstats_lightning.scoring.marginals.gaussian.affine import (
     find_block,
     is_hard,
 )
+from synthstats_lightning.scoring.marginals.gaussian.arrow import SMALLEST, Arrow, find_arrow
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
     Rows,
@@ -31,6 +32,7 @@ from synthstats_lightning.scoring.marginals.gaussian.solution import (
     Solution,
     cost,
     influence,
+    is_sparse,
     solve,
     without_and_with,
 )
@@ -77,7 +79,7 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
     if not members or any(parameter.transform is not Transform.IDENTITY for parameter in members):
         return None
     size = sum(parameter.size for parameter in members)
-    if size > MAX_BLOCK or cost(0, 1, size) > MAX_COST:
+    if size > MAX_BLOCK:
         return None
     block = GaussianBlock(density, members)
     if easy and not block.is_sufficient:
@@ -115,7 +117,12 @@ class GaussianBlock:
         self._outer = self._block.outer
         self.dimension: int = len(self._outer)
         self._sufficient = self._sufficient_rows()
-        self.cost = cost(self.num_observations, self._block.entries(mean), self._size)
+        self._arrow = None if self.is_sufficient else self._find_arrow()
+        entries = self._block.entries(mean)
+        if self._arrow is not None:
+            self.cost = self._arrow.cost + self.num_observations * entries**2
+        else:
+            self.cost = cost(self.num_observations, entries, self._size)
         if self.is_sufficient:
             self.cost = cost(1, self._size, self._size)
         self.integration = Integration("exact", self._size, self._block.check())
@@ -124,6 +131,17 @@ class GaussianBlock:
     def is_sufficient(self) -> bool:
         """Whether a particle takes no longer for many rows than for few."""
         return self._sufficient is not None
+
+    def _find_arrow(self) -> Arrow | None:
+        """The shape of the block's precision; which columns a row reads is the same for all particles."""
+        if self._size < SMALLEST:
+            return None
+        with torch.no_grad():
+            at = self._block.evaluate(torch.zeros(1, self.dimension, dtype=torch.float64))
+            every = [*self._block.prior(at), self._response(at)]
+        if not all(is_sparse(rows, self._size) for rows in every):
+            return None
+        return find_arrow([rows.affine.columns for rows in every], self._size)
 
     def _sufficient_rows(self) -> SufficientRows | None:
         """Statistics of many rows, if their mean depends on the block alone and they have one scale."""
@@ -245,9 +263,8 @@ class GaussianBlock:
         blocks = []
         for log_prior, prior, response in self._rows(theta):
             found = self._solve(prior, response, given, len(log_prior))
-            noise = torch.randn(found.mean.shape, generator=generator, dtype=torch.float64)[:, :, None]
-            away = torch.linalg.solve_triangular(found.lower.mT, noise, upper=True)[:, :, 0]
-            blocks.append(found.mean + away)
+            noise = torch.randn(found.mean.shape, generator=generator, dtype=torch.float64)
+            blocks.append(found.mean + found.factor.away(noise))
         return self._block.whole(theta).index_copy(1, self._block.inner, torch.cat(blocks))
 
     def _solve(self, prior: Sequence[Rows], response: Rows, given: Tensor, particles: int) -> Solution:
@@ -255,10 +272,7 @@ class GaussianBlock:
             rows = self._sufficient.given(given, response.scale, response.allowed)
         else:
             rows = response if bool(given.all()) else response.some(given)
-        found = solve(prior, rows, self._size)
-        if len(found.mean) == particles:
-            return found
-        return Solution(*(part.expand(particles, *part.shape[1:]) for part in found))
+        return solve(prior, rows, self._size, particles, self._arrow)
 
     def _rows(self, theta: Tensor, each: bool = False) -> Iterator[tuple[Tensor, list[Rows], Rows]]:
         """Log prior, rows of the block's distributions and of the response, for particles chunk by chunk.
@@ -268,7 +282,12 @@ class GaussianBlock:
             each: Whether densities of single rows are wanted, also where sums need none.
         """
         rows = self.num_observations if each or not self.is_sufficient else self._size
-        width = self._block.width + 4 * self._size**2 + 8 * rows
+        width = self._block.width + 8 * rows
+        if self._arrow is None:
+            width += 4 * self._size**2
+        else:
+            entries = self._block.entries(self._compiled.graph.nodes[self._compiled.graph.response].inputs[0])
+            width += 8 * self._arrow.numbers + rows * entries * (entries + 1)
         mean = self._compiled.graph.nodes[self._compiled.graph.response].inputs[0]
         for part in torch.split(theta, max(1, MEMORY // width)):
             at = self._block.evaluate(part, [mean] if self.is_sufficient else ())

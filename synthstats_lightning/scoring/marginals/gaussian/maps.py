@@ -17,6 +17,9 @@ from synthstats_lightning.scoring.marginals.gaussian.columns import PROBE, Shown
 
 Values = Sequence[Tensor | None]
 
+FEW_ENTRIES = 8
+"""Entries of a row up to which they are added one after the other."""
+
 
 class Affine(NamedTuple):
     """`origin + coefficients @ x`, with only the columns that each element may depend on.
@@ -35,7 +38,13 @@ class Affine(NamedTuple):
     def at(self, x: Float[Tensor, "#particles size"]) -> Float[Tensor, "#particles elements"]:
         """The values for a block's value."""
         padded = torch.nn.functional.pad(x, (0, 1))
-        return self.origin + (self.coefficients * padded[:, self.columns]).sum(-1)
+        if self.columns.shape[1] > FEW_ENTRIES:
+            return self.origin + (self.coefficients * padded[:, self.columns]).sum(-1)
+        # sums over so few numbers, lying side by side, take longer than one addition for each
+        found = self.origin
+        for entry, column in enumerate(self.columns.T):
+            found = torch.addcmul(found, self.coefficients[:, :, entry], padded[:, column])
+        return found
 
 
 class AffineMaps:

@@ -10,6 +10,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.marginals.gaussian.arrow import (
+    Arrow,
+    ArrowFactor,
+    arrow_equations,
+)
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
@@ -18,23 +23,59 @@ SPARSE = 16
 entry, the others as matrices."""
 
 
+class DenseFactor:
+    """The Cholesky factor of a precision.
+
+    Args:
+        precision: `[particles, size, size]`.
+        usable: Where its entries are finite and a model's; the identity elsewhere `[particles]`.
+
+    Attributes:
+        lower: `[particles, size, size]`.
+        exists: Where the precision is positive definite `[particles]`.
+        half_log_determinant: `[particles]`.
+    """
+
+    def __init__(
+        self, precision: Float[Tensor, "particles size size"], usable: Bool[Tensor, " particles"]
+    ) -> None:
+        identity = torch.eye(precision.shape[-1], dtype=precision.dtype)
+        lower, info = torch.linalg.cholesky_ex(torch.where(usable[:, None, None], precision, identity))
+        self.exists = usable & (info == 0)
+        if bool((info != 0).any()):
+            lower = torch.linalg.cholesky_ex(torch.where(self.exists[:, None, None], precision, identity)).L
+        self.lower: Tensor = lower
+        self.half_log_determinant: Tensor = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def solve(self, right: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
+        """The precision's inverse times a vector."""
+        found: Tensor = torch.cholesky_solve(right[:, :, None], self.lower)[:, :, 0]
+        return found
+
+    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
+        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
+        found: Tensor = torch.linalg.solve_triangular(self.lower.mT, noise[:, :, None], upper=True)[:, :, 0]
+        return found
+
+
 class Solution(NamedTuple):
-    """A block given other parameters and some rows: normal with mean `mean` and precision `lower @ lower.T`.
+    """A block given other parameters and some rows: normal with mean `mean` and a precision.
 
     Attributes:
         mean: Mean of each element `[particles, size]`.
-        lower: Cholesky factor of the precision; that of the identity where it does not exist
-            `[particles, size, size]`.
+        factor: Triangular factor of the precision; that of the identity where it does not exist.
         log_evidence: Log density of the rows with the block integrated out, -inf where it does not exist
             `[particles]`.
     """
 
     mean: Float[Tensor, "particles size"]
-    lower: Float[Tensor, "particles size size"]
+    factor: DenseFactor | ArrowFactor
     log_evidence: Float[Tensor, " particles"]
 
 
-def solve(prior: Sequence[Rows], response: Rows, size: int) -> Solution:
+def solve(
+    prior: Sequence[Rows], response: Rows, size: int, particles: int, arrow: Arrow | None = None
+) -> Solution:
     """Integrates a block out of its prior and some rows of the response.
 
     Every density is one of whitened residuals `r = r0 + J x`, so that with `H = J'J` the integral over `x` is
@@ -45,28 +86,34 @@ def solve(prior: Sequence[Rows], response: Rows, size: int) -> Solution:
         prior: Rows of the block's own distributions.
         response: Rows of the response.
         size: Elements of the block.
+        particles: How many there are, also where all rows are the same for each.
+        arrow: The shape of `H`, where it has one.
     """
     every = [*prior, response]
-    precision, gradient = normal_equations(every, size)
-    allowed = torch.stack([rows.allowed.expand(len(precision)) for rows in every]).all(0)
-    identity = torch.eye(size, dtype=precision.dtype)
+    allowed = torch.stack([rows.allowed.expand(particles) for rows in every]).all(0)
     # no element of such a matrix is larger than its diagonal
-    usable = allowed & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
-    lower, info = torch.linalg.cholesky_ex(torch.where(usable[:, None, None], precision, identity))
-    exists = usable & (info == 0)
-    if bool((info != 0).any()):
-        lower = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], precision, identity)).L
-    gradient = torch.where(exists[:, None], gradient, 0.0)
-    mean = -torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
+    if arrow is None:
+        precision, gradient = normal_equations(every, size)
+        precision, gradient = precision.expand(particles, -1, -1), gradient.expand(particles, -1)
+        usable = allowed & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
+        dense_factor = DenseFactor(precision, usable)
+        factor: DenseFactor | ArrowFactor = dense_factor
+        mean = -dense_factor.solve(torch.where(factor.exists[:, None], gradient, 0.0))
+    else:
+        entries, slopes = arrow_equations(every, arrow)
+        entries, slopes = entries.expand(-1, particles), slopes.expand(-1, particles)
+        usable = allowed & (entries[arrow.diagonal] + slopes[:-1]).isfinite().all(0)
+        arrow_factor = ArrowFactor(arrow, entries, usable)
+        factor = arrow_factor
+        mean = -arrow_factor.solve(torch.where(factor.exists, slopes, 0.0))
     distance = sum(
         (rows.residuals(mean).square().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
     )
     volume = sum(
         (rows.log_volume - rows.log_scales().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
     )
-    half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    total = volume - 0.5 * distance - half_log_determinant - response.number * HALF_LOG_TWO_PI
-    return Solution(mean, lower, torch.where(exists & total.isfinite(), total, -math.inf))
+    total = volume - 0.5 * distance - factor.half_log_determinant - response.number * HALF_LOG_TWO_PI
+    return Solution(mean, factor, torch.where(factor.exists & total.isfinite(), total, -math.inf))
 
 
 class Influence(NamedTuple):
@@ -89,15 +136,17 @@ def influence(found: Solution, rows: Rows) -> Influence:
         rows: Rows of the response.
     """
     columns, coefficients, _ = rows.affine
-    particles, size = found.mean.shape
-    if is_sparse(rows, size):
-        covariance = torch.nn.functional.pad(torch.cholesky_inverse(found.lower), (0, 1, 0, 1))
+    (particles, size), factor = found.mean.shape, found.factor
+    if isinstance(factor, ArrowFactor):
+        variance = factor.variances(rows)
+    elif is_sparse(rows, size):
+        covariance = torch.nn.functional.pad(torch.cholesky_inverse(factor.lower), (0, 1, 0, 1))
         pairs = columns[:, :, None] * (size + 1) + columns[:, None, :]
         picked = covariance.reshape(particles, -1)[:, pairs.reshape(-1)].reshape(particles, *pairs.shape)
         variance = ((picked @ coefficients[..., None]).squeeze(-1) * coefficients).sum(-1)
     else:
         design = dense(rows, size).mT
-        whitened = torch.linalg.solve_triangular(found.lower, design.expand(particles, -1, -1), upper=False)
+        whitened = torch.linalg.solve_triangular(factor.lower, design.expand(particles, -1, -1), upper=False)
         variance = whitened.square().sum(1)
     return Influence(rows.residuals(found.mean), variance / rows.scale.square())
 

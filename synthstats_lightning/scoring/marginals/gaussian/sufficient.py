@@ -8,7 +8,7 @@ there are. Nothing is lost as in `r0'r0 - ...`, a difference of sums of squares.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
-from synthstats_lightning.scoring.marginals.gaussian.solution import Influence, Solution
+from synthstats_lightning.scoring.marginals.gaussian.solution import DenseFactor, Influence, Solution
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 MOST_ELEMENTS = 300
@@ -109,7 +109,7 @@ class SufficientRows:
         means = torch.nn.functional.pad(found.mean, (0, 1))
         location = self.affine.origin.expand(len(means), -1)
         variance = torch.zeros_like(location)
-        covariance = torch.cholesky_inverse(found.lower)
+        covariance = torch.cholesky_inverse(cast(DenseFactor, found.factor).lower)
         covariance = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
         for entry in self._entries:
             location = location + entry.of(means)

@@ -1,0 +1,355 @@
+"""Precisions of an arrow's shape: groups of few elements that only a core of others ties together.
+
+Varying intercepts and slopes are such groups, what their distributions share is the core. Eliminated group by
+group, a factor takes what is proportional to the number of groups, where a dense one takes its cube (George,
+Liu and Ng 1988 for the order). Entries are held with the particles last, so that an operation serves all of
+them and all groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+
+LARGEST_GROUP = 4
+"""Elements of a group: its factor is written out operation by operation."""
+WORTH = 0.25
+"""An arrow is used where it takes at most this share of a dense factor's multiplications."""
+AT_ONCE = 1_000
+"""Rows that are looked at together."""
+TRIED = 6
+"""Cores that are tried, those set apart by the widest gaps in how many others elements are tied to."""
+SMALLEST = 16
+"""Elements of a block below which a dense factor is as fast."""
+
+
+class Arrow(NamedTuple):
+    """Where the entries of a precision are that can differ from 0.
+
+    They are held as one vector: of each pair of elements within a group (`[k, l, groups]`), of each element
+    of a group with each of the core (`[k, core, groups]`), of each pair of the core, and one number for what
+    belongs nowhere.
+
+    Attributes:
+        size: Elements of the block.
+        groups: The column of each element of each group, `size` for groups of fewer `[groups, each]`.
+        core: Columns of the core.
+        place: Position in the vector by two columns, in either order `[size + 1, size + 1]`.
+        diagonal: Position of each column's own entry `[size]`.
+    """
+
+    size: int
+    groups: Int[Tensor, "groups each"]
+    core: Int[Tensor, " core"]
+    place: Int[Tensor, "columns columns"]
+    diagonal: Int[Tensor, " size"]
+
+    @property
+    def numbers(self) -> int:
+        """Length of the vector, without the number that belongs nowhere."""
+        groups, each = self.groups.shape
+        return groups * each * (each + len(self.core)) + len(self.core) ** 2
+
+    @property
+    def cost(self) -> float:
+        """Multiplications of a factor, about."""
+        groups, each = self.groups.shape
+        return _cost(groups, each, len(self.core))
+
+
+def _cost(groups: int, each: int, core: int) -> float:
+    return groups * (each**3 / 3 + each**2 * core + each * core**2) + core**3 / 3
+
+
+def find_arrow(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Arrow | None:
+    """The arrow that rows of residuals make of a precision.
+
+    The core is made of the elements that are tied to most others.
+
+    Args:
+        columns: Which columns each row reads `[rows, entries]`, part by part; `size` for none.
+        size: Elements of the block.
+
+    Returns:
+        `None` where there is none that is worth it.
+    """
+    if size < SMALLEST:
+        return None
+    tied = _tied(columns, size)
+    degree = tied.sum(1)
+    best: tuple[float, Tensor, Tensor] | None = None
+    degrees = sorted(set(degree.tolist()))
+    jumps = [(above + 1) / (below + 1) for below, above in pairwise([*degrees, size])]
+    widest = sorted(range(len(degrees)), key=lambda index: -jumps[index])[:TRIED]
+    for most in (degrees[index] for index in widest):
+        inner = degree <= most
+        if most >= size // 2 or int(inner.sum()) < size // 2:
+            continue
+        label = _components(tied & inner[:, None] & inner[None, :])
+        counts = torch.bincount(label[inner])
+        if int(counts.max()) > LARGEST_GROUP:
+            continue
+        cost = _cost(int((counts > 0).sum()), int(counts.max()), size - int(inner.sum()))
+        if cost <= WORTH * size**3 / 3 and (best is None or cost < best[0]):
+            best = cost, inner, label
+    return None if best is None else _arrow(best[1], best[2], size)
+
+
+def _tied(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Bool[Tensor, "size size"]:
+    """Which elements some row reads together."""
+    tied = torch.zeros(size, size, dtype=torch.bool)
+    for part in columns:
+        for some in torch.split(part, AT_ONCE):
+            read = torch.zeros(len(some), size + 1).scatter_(1, some, 1.0)[:, :size]
+            tied |= read.T @ read > 0
+    return tied & ~torch.eye(size, dtype=torch.bool)
+
+
+def _components(tied: Bool[Tensor, "size size"]) -> Int[Tensor, " size"]:
+    """The smallest column of each column's group, which the groups' few elements spread in few rounds."""
+    label = torch.arange(len(tied))
+    for _ in range(LARGEST_GROUP):
+        label = torch.minimum(label, torch.where(tied, label[None, :], len(tied)).amin(1))
+    return label
+
+
+def _arrow(inner: Bool[Tensor, " size"], label: Int[Tensor, " size"], size: int) -> Arrow:
+    core = (~inner).nonzero()[:, 0]
+    members = [((label == first) & inner).nonzero()[:, 0] for first in sorted(set(label[inner].tolist()))]
+    most = max(len(each) for each in members)
+    groups = torch.full((len(members), most), size)
+    for row, each in enumerate(members):
+        groups[row, : len(each)] = each
+    number, count = len(groups), len(core)
+    nowhere = number * most * (most + count) + count**2
+    place = torch.full((size + 1, size + 1), nowhere)
+    every = torch.arange(number)
+    for k in range(most):
+        for before in range(k + 1):
+            at = (k * most + before) * number + every
+            place[groups[:, k], groups[:, before]] = at
+            place[groups[:, before], groups[:, k]] = at
+        for a, column in enumerate(core.tolist()):
+            at = number * most**2 + (k * count + a) * number + every
+            place[groups[:, k], column] = at
+            place[column, groups[:, k]] = at
+    corner = nowhere - count**2 + torch.arange(count**2).reshape(count, count)
+    place[core[:, None], core[None, :]] = torch.maximum(corner, corner.T)
+    place[size, :] = place[:, size] = nowhere
+    return Arrow(size, groups, core, place, place.diagonal()[:size].clone())
+
+
+class Pairs(NamedTuple):
+    """Pairs of the entries of each row, each pair once.
+
+    Attributes:
+        first: Entry `[pairs]`.
+        second: Entry `[pairs]`.
+        places: Where they belong in an arrow's vector `[rows * pairs]`.
+        twice: 2 where both of a pair are of one column but not the same entry, 1 elsewhere; `None` where
+            there is no such pair `[rows, pairs, 1]`.
+    """
+
+    first: Int[Tensor, " pairs"]
+    second: Int[Tensor, " pairs"]
+    places: Int[Tensor, " rows_pairs"]
+    twice: Float[Tensor, "rows pairs 1"] | None
+
+
+def pairs_of(arrow: Arrow, columns: Int[Tensor, "rows entries"]) -> Pairs:
+    """Pairs of the entries of rows that read some columns."""
+    first, second = torch.tril_indices(columns.shape[1], columns.shape[1])
+    one, other = columns[:, first], columns[:, second]
+    same = (one == other) & (first != second) & (one < arrow.size)
+    twice = torch.where(same, 2.0, 1.0).to(torch.float64)[:, :, None] if bool(same.any()) else None
+    return Pairs(first, second, arrow.place[one, other].reshape(-1), twice)
+
+
+def arrow_equations(
+    every: Sequence[Rows], arrow: Arrow
+) -> tuple[Float[Tensor, "numbers _"], Float[Tensor, "columns _"]]:
+    """`J'J`, as the arrow's vector, and `J'r0` of all rows, with a last number that belongs nowhere each.
+
+    Args:
+        every: Rows, part by part, whose columns the arrow was found for.
+        arrow: Where their products belong.
+    """
+    precision = torch.zeros(arrow.numbers + 1, 1, dtype=torch.float64)
+    gradient = torch.zeros(arrow.size + 1, 1, dtype=torch.float64)
+    for rows in every:
+        columns, coefficients, origin = rows.affine
+        if not columns.numel():
+            continue
+        pairs, entries = pairs_of(arrow, columns), coefficients.permute(1, 2, 0).contiguous()
+        weight, one_scale = rows.scale.square().reciprocal().T, rows.scale.shape[1] == 1
+        weighted = entries if one_scale else entries * weight[:, None, :]
+        products = weighted[:, pairs.first] * entries[:, pairs.second]
+        products = (products if pairs.twice is None else products * pairs.twice).flatten(0, 1)
+        gram = products.new_zeros(arrow.numbers + 1, products.shape[1]).index_add(0, pairs.places, products)
+        slopes = (weighted * origin.T[:, None, :]).flatten(0, 1)
+        slope = slopes.new_zeros(arrow.size + 1, slopes.shape[1]).index_add(0, columns.reshape(-1), slopes)
+        precision = precision + (gram * weight if one_scale else gram)
+        gradient = gradient + (slope * weight if one_scale else slope)
+    return precision, gradient
+
+
+class ArrowFactor:
+    """The triangular factor of a precision of an arrow's shape, groups before the core.
+
+    Args:
+        arrow: Its shape.
+        precision: Its entries `[numbers + 1, particles]`, all finite where usable.
+        usable: Where they are a model's; the identity elsewhere `[particles]`.
+
+    Attributes:
+        exists: Where the precision is positive definite `[particles]`.
+        half_log_determinant: `[particles]`.
+    """
+
+    def __init__(
+        self,
+        arrow: Arrow,
+        precision: Float[Tensor, "numbers particles"],
+        usable: Bool[Tensor, " particles"],
+    ) -> None:
+        self._arrow = arrow
+        groups, each = arrow.groups.shape
+        count, particles = len(arrow.core), precision.shape[1]
+        identity = precision.new_zeros(len(precision), 1).index_fill(0, arrow.diagonal, 1.0)
+        precision = torch.where(usable, precision, identity)
+        inner, edge = groups * each**2, groups * each * (each + count)
+        diagonal = precision[:inner].reshape(each, each, groups, particles)
+        border = precision[inner:edge].reshape(each, count, groups, particles)
+        absent = (arrow.groups == arrow.size).to(torch.float64).T[:, :, None]
+        exists = usable
+        lower: list[list[Tensor]] = []
+        reach: list[Tensor] = []
+        for k in range(each):
+            row: list[Tensor] = []
+            for column, above in enumerate(lower):
+                rest = diagonal[k, column]
+                for entry, other in zip(row, above, strict=False):
+                    rest = rest - entry * other
+                row.append(rest / above[column])
+            pivot = diagonal[k, k] + absent[k]
+            for entry in row:
+                pivot = pivot - entry.square()
+            holds = pivot > 0
+            exists = exists & holds.all(0)
+            row.append(torch.where(holds, pivot, 1.0).sqrt())
+            rest = border[k]
+            for entry, other in zip(row, reach, strict=False):
+                rest = rest - entry * other
+            lower.append(row)
+            reach.append(rest / row[k])
+        self._lower = lower
+        self._reach = torch.stack(reach)
+        half = precision[edge:-1].reshape(count, count, particles).permute(2, 0, 1)
+        across = self._across
+        # both halves, although a factor reads one: its gradient is shared among them
+        schur = half + half.tril(-1).mT - across @ across.mT
+        eye = torch.eye(count, dtype=precision.dtype)
+        exists = exists & schur.flatten(1).isfinite().all(1)
+        core, info = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], schur, eye))
+        if bool((info != 0).any()):
+            exists = exists & (info == 0)
+            core = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], schur, eye)).L
+        self._core = core
+        self.exists = exists
+        logs = sum((row[-1].log().sum(0) for row in lower), torch.zeros(particles, dtype=precision.dtype))
+        self.half_log_determinant: Tensor = logs + core.diagonal(dim1=1, dim2=2).log().sum(1)
+
+    @property
+    def _across(self) -> Float[Tensor, "particles core inner"]:
+        """The factor's rows of the core, but for their last columns."""
+        return self._reach.permute(3, 1, 0, 2).flatten(2)
+
+    def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
+        """The precision's inverse times a vector, whose last number belongs nowhere."""
+        inner = self._forward(self._by_element(right))
+        core = right[self._arrow.core].T
+        core = core - (self._across @ inner.permute(2, 0, 1).flatten(1)[:, :, None])[:, :, 0]
+        core = torch.cholesky_solve(core[:, :, None], self._core)[:, :, 0]
+        return self._joined(self._back(inner - self._carried(core)), core)
+
+    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
+        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
+        core = noise[:, self._arrow.core, None]
+        core = torch.linalg.solve_triangular(self._core.mT, core, upper=True)[:, :, 0]
+        inner = self._by_element(torch.nn.functional.pad(noise, (0, 1)).T)
+        return self._joined(self._back(inner - self._carried(core)), core)
+
+    @cached_property
+    def covariance(self) -> Float[Tensor, "numbers particles"]:
+        """Entries of the precision's inverse where its own can differ from 0, in the arrow's order."""
+        groups, each = self._arrow.groups.shape
+        particles, count = len(self._core), len(self._arrow.core)
+        core = torch.cholesky_inverse(self._core)
+        back = self._back(self._reach)
+        mixed = (back.permute(3, 0, 2, 1).flatten(1, 2) @ core).permute(1, 2, 0)
+        mixed = mixed.reshape(each, groups, count, particles).transpose(1, 2)
+        own = torch.eye(each, dtype=core.dtype)[:, :, None, None].expand(-1, -1, groups, particles)
+        inner = torch.stack([self._back(self._forward(unit)) for unit in own], 1)
+        inner = inner + (mixed[:, None] * back[None, :]).sum(2)
+        parts = (inner, -mixed, core.permute(1, 2, 0), core.new_zeros(1, particles))
+        return torch.cat([part.reshape(-1, particles) for part in parts])
+
+    def _by_element(
+        self, vector: Float[Tensor, "columns particles"]
+    ) -> Float[Tensor, "each groups particles"]:
+        """Elements of the groups; 0 for those that a group does not have."""
+        present = torch.cat([vector[:-1], torch.zeros_like(vector[-1:])])
+        return present[self._arrow.groups.T]
+
+    def _forward(self, right: Float[Tensor, "each ..."]) -> Float[Tensor, "each ..."]:
+        """Within groups, the factor's inverse times a vector."""
+        found: list[Tensor] = []
+        for k, row in enumerate(self._lower):
+            rest = right[k]
+            for entry, before in zip(row, found, strict=False):
+                rest = rest - entry * before
+            found.append(rest / row[k])
+        return torch.stack(found)
+
+    def _back(self, right: Float[Tensor, "each ..."]) -> Float[Tensor, "each ..."]:
+        """Within groups, the transposed factor's inverse times a vector."""
+        found: list[Tensor] = []
+        for k in reversed(range(len(right))):
+            rest = right[k]
+            for later, value in enumerate(reversed(found), start=k + 1):
+                rest = rest - self._lower[later][k] * value
+            found.append(rest / self._lower[k][k])
+        return torch.stack(found[::-1])
+
+    def _carried(self, core: Float[Tensor, "particles core"]) -> Float[Tensor, "each groups particles"]:
+        """What values of the core move in the groups' equations."""
+        return (self._reach * core.T[:, None, :]).sum(1)
+
+    def _joined(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles size"]:
+        """Elements of groups and core in the order of their columns."""
+        arrow = self._arrow
+        whole = inner.new_zeros(arrow.size + 1, inner.shape[2])
+        whole = whole.index_copy(0, arrow.groups.T.reshape(-1), inner.flatten(0, 1))
+        return whole.index_copy(0, arrow.core, core.T)[:-1].T.contiguous()
+
+    def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
+        """Variances of what rows make of the block, before they are divided by their scales.
+
+        Args:
+            rows: Residuals that are affine in the block, among those that the arrow was found for.
+        """
+        columns, coefficients, _ = rows.affine
+        pairs, entries = pairs_of(self._arrow, columns), coefficients.permute(1, 2, 0).contiguous()
+        covariance = self.covariance[pairs.places].reshape(len(columns), -1, len(self._core))
+        # both orders of a pair
+        times = torch.where(pairs.first == pairs.second, 1.0, 2.0).to(torch.float64)[:, None]
+        products = entries[:, pairs.first] * entries[:, pairs.second] * times
+        return (products * covariance).sum(1).T
