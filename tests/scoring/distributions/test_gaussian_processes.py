@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
-from synthstats_lightning.scoring.engine import score_target
+from synthstats_lightning.scoring.engine import score_graph, score_target
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.sandbox.in_process import model_and_graph
@@ -60,3 +60,32 @@ def test_evidence_and_leave_one_out_against_quadrature() -> None:
     elpd = float((evidence - logsumexp(others, axis=0)).sum())
     assert score.evidence == pytest.approx(evidence, abs=0.03)
     assert score.elpd == pytest.approx(elpd, abs=0.05)
+
+
+LATENT = """
+with pm.Model() as model:
+    width = pm.LogNormal("width", 0.0, 0.5)
+    noise = pm.LogNormal("noise", -1.0, 0.5)
+    process = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=width))
+    f = process.prior("f", X=x[:, None], reparameterize=False)
+    pm.Normal("obs", f, noise, observed=y)
+"""
+
+
+def test_a_smooth_latent_process_against_quadrature() -> None:
+    """Its values hardly vary in most directions, which is no claim of mass that there is not."""
+    _, document = model_and_graph(LATENT, SCHEMA, {"x": X})
+    score = score_graph(parse_graph(json.dumps(document), SCHEMA), {"x": X}, Y)
+    assert score.scored, score.message
+    grid = np.linspace(-4.0, 4.0, 41)
+    log_weights = stats.norm.logpdf(grid) + np.log(grid[1] - grid[0])
+    joint = []
+    for u, log_u in zip(grid, log_weights, strict=True):
+        smooth = np.exp(-0.5 * (np.subtract.outer(X, X) / np.exp(0.5 * u)) ** 2) + 1e-6 * np.eye(ROWS)
+        for v, log_v in zip(grid, log_weights, strict=True):
+            marginal = smooth + np.exp(-1.0 + 0.5 * v) ** 2 * np.eye(ROWS)
+            joint.append(log_u + log_v + stats.multivariate_normal(np.zeros(ROWS), marginal).logpdf(Y))
+    assert score.evidence is not None
+    assert score.evidence == pytest.approx(
+        float(logsumexp(joint)), abs=max(0.03, 4 * (score.evidence_se or 0.0))
+    )

@@ -82,6 +82,26 @@ def test_mass_of_vectors_by_exact_draws(dimension, heavy):
     assert reciprocal_log_mass(draws, log_density + 5.0 + 0.2 * dimension) > 1.0
 
 
+PLACES = np.linspace(0.0, 1.0, 40)
+SMOOTH = {
+    "process": np.exp(-0.5 * (np.subtract.outer(PLACES, PLACES) / 0.2) ** 2) + 1e-6 * np.eye(40),
+    "walk": 25.0 + 0.01 * np.minimum.outer(np.arange(60), np.arange(60)) + 1e-9 * np.eye(60),
+}
+"""Covariances of vectors that hardly vary in most directions."""
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_mass_of_vectors_that_hardly_vary_in_most_directions(name):
+    factor = np.linalg.cholesky(SMOOTH[name])
+    dimension = len(factor)
+    constant = np.log(np.diag(factor)).sum() + 0.5 * dimension * math.log(2 * math.pi)
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=(32 * dimension, dimension))
+        draws, log_density = noise @ factor.T, -0.5 * (noise**2).sum(1) - constant
+        assert reciprocal_log_mass(draws, log_density) < 0.0
+        assert reciprocal_log_mass(draws, log_density + 2.0 + 0.2 * dimension) > 1.0
+
+
 def test_every_random_node_of_a_model_is_named():
     graph = graph_of(
         ("HalfNormal", [0.0, 1.0]),

@@ -151,8 +151,8 @@ class Pairs(NamedTuple):
     """Pairs of the entries of each row, each pair once.
 
     Attributes:
-        first: Entry `[pairs]`.
-        second: Entry `[pairs]`.
+        first: The one entry of each pair, by its place in a row `[pairs]`.
+        second: The other entry of each pair `[pairs]`.
         places: Where they belong in an arrow's vector `[rows * pairs]`.
         twice: 2 where both of a pair are of one column but not the same entry, 1 elsewhere; `None` where
             there is no such pair `[rows, pairs, 1]`.
@@ -205,13 +205,13 @@ class ArrowFactor:
     """The triangular factor of a precision of an arrow's shape, groups before the core.
 
     Args:
-        arrow: Its shape.
+        arrow: Where the precision's entries are.
         precision: Its entries `[numbers + 1, particles]`, all finite where usable.
         usable: Where they are a model's; the identity elsewhere `[particles]`.
 
     Attributes:
         exists: Where the precision is positive definite `[particles]`.
-        half_log_determinant: `[particles]`.
+        half_log_determinant: Half the log of the precision's determinant `[particles]`.
     """
 
     def __init__(

@@ -31,9 +31,9 @@ class DenseFactor:
         usable: Where its entries are finite and a model's; the identity elsewhere `[particles]`.
 
     Attributes:
-        lower: `[particles, size, size]`.
+        lower: The factor itself `[particles, size, size]`.
         exists: Where the precision is positive definite `[particles]`.
-        half_log_determinant: `[particles]`.
+        half_log_determinant: Half the log of the precision's determinant `[particles]`.
     """
 
     def __init__(
