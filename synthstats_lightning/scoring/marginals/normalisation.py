@@ -58,6 +58,13 @@ LARGEST = 1e300
 Floats = NDArray[np.float64]
 FINER = 32
 """Points of the second sum over whole numbers, over those of the first."""
+LADDER = 32, 200
+"""Whole numbers on either side of an end of counts of which the first sum leaves out none, and how many there
+are beyond them."""
+FINER_LADDER = 128, 1600
+"""The same of the second sum: one number in 2 %."""
+LADDER_REACH = 15.5
+"""Decimal exponent of the farthest of these numbers."""
 _QUARTERS = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
 _BOUNDED = {
     (True, True): Transform.DEPENDENT_INTERVAL,
@@ -284,10 +291,11 @@ def _of_count(node: _Node, generator: torch.Generator) -> float:
     low, centre, high = torch.quantile(draws.nan_to_num(nan=0.0), _QUARTERS, 0)
     width = (0.74 * (high - low)).clamp_min(1.0)
     certain = -math.inf
-    for points in (POINTS, FINER * POINTS):
+    for points, ladder in ((POINTS, LADDER), (FINER * POINTS, FINER_LADDER)):
         steps, _ = stretched(points)
-        values = torch.round(centre + width * steps.reshape(-1, *(1,) * centre.ndim))
-        # the trapezoidal rule is the sum where no whole number is left out
+        spread = torch.round(centre + width * steps.reshape(-1, *(1,) * centre.ndim))
+        values = torch.cat([spread, *_ladders(draws, *ladder)]).sort(0).values
+        # the trapezoidal rule is the sum where no whole number is left out; equal ones share theirs
         gaps = torch.zeros_like(values)
         gaps[1:-1] = 0.5 * (values[2:] - values[:-2])
         found = finite_mass(distribution.log_prob(values, *node.parameters)) + torch.log(gaps)
@@ -295,6 +303,19 @@ def _of_count(node: _Node, generator: torch.Generator) -> float:
         if certain < SUSPICIOUS:
             break
     return certain
+
+
+def _ladders(draws: Tensor, dense: int, sparse: int) -> list[Tensor]:
+    """Whole numbers around 0 and the ends of draws, all of them nearby and ever fewer farther away.
+
+    There probabilities may pile up, as those of overdispersed counts do at 0: a sum that leaves out the
+    neighbours of such a place takes it for as wide as the gap, or misses it.
+    """
+    far = torch.logspace(math.log10(dense), LADDER_REACH, sparse, dtype=torch.float64).round()
+    steps = torch.cat([torch.arange(dense, dtype=torch.float64), far])
+    both = torch.cat([-steps, steps]).reshape(-1, *(1,) * (draws.ndim - 1))
+    known = draws.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return [anchor + both for anchor in (torch.zeros_like(known[0]), known.amin(0), known.amax(0))]
 
 
 def _of_vector(node: _Node, generator: torch.Generator) -> float:

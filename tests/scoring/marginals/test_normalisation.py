@@ -27,6 +27,12 @@ NUMBERS = [
     ("Poisson", (2e6,)),
     ("Binomial", (10.0, 0.3)),
     ("Geometric", (0.1,)),
+    # counts that pile up at an end, of a median and a spread far from it
+    ("NegativeBinomial", (0.0531, 8e-7)),
+    ("NegativeBinomial", (0.297, 3.6e-5)),
+    ("NegativeBinomial", (0.0437, 1.3e-13)),
+    ("BetaBinomial", (22797.0, 0.0809, 1.17)),
+    ("BetaBinomial", (990.0, 0.0667, 0.042)),
 ]
 
 
@@ -44,6 +50,17 @@ def test_numbers_have_a_mass_of_one_and_an_excess_is_seen(name, parameters):
 
     forged = replace(law, log_kernel=kernel)
     assert log_mass(forged, *given(parameters), generator=generator) == pytest.approx(0.1, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_overdispersed_counts_are_no_forgeries(seed):
+    rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    size, mean, trials = 10 ** rng.uniform((-2, -1, 0), (1.5, 12, 5))
+    for name, parameters in (
+        ("NegativeBinomial", (size, size / (size + mean))),
+        ("BetaBinomial", (round(trials), *10 ** rng.uniform(-2, 2, 2))),
+    ):
+        assert log_mass(DISTRIBUTIONS[name], *given(parameters), generator=generator) < 1e-3
 
 
 @pytest.mark.parametrize(
