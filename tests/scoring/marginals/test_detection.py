@@ -30,6 +30,10 @@ STRUCTURES = {
         'z = pm.GaussianRandomWalk("z", sigma=s, init_dist=pm.Normal.dist(0, 1), shape=6)',
         "a + {z}[g]",
     ),
+    "autoregression": (
+        'z = pm.AR("z", rho=[0.7], sigma=s, init_dist=pm.Normal.dist(0, 1), shape=6)',
+        "a + {z}[g]",
+    ),
     "weights": ('z = pm.Normal("z", 0, 0.5, shape=6)', "a + s * pt.dot(basis, {z})"),
     "process": (
         'z = pm.MvNormal("z", mu=np.zeros(6), cov=s**2 * kernel, shape=6)',

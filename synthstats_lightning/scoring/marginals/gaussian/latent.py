@@ -20,6 +20,7 @@ from synthstats_lightning.scoring.marginals.gaussian.maps import Affine, AffineM
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
     Rows,
     Whitening,
+    autoregression_rows,
     covariance_whitening,
     field_whitening,
     normal_rows,
@@ -173,6 +174,8 @@ class NormalBlock:
             return vector_rows(start, mean, self._field(node, at))
         if name == "ICAR":
             return vector_rows(start, _known(torch.zeros(1, math.prod(shape))), self._field(node, at))
+        if name == "AR(Normal)":
+            return self._autoregression_rows(node, at)
         batch, steps = shape[:-1], (*shape[:-1], shape[-1] - 1)
         first, drift = (self.mapped(i, at, s) for i, s in ((inputs[0], batch), (inputs[2], steps)))
         scales = [_broadcast(self._natural(inputs[i], at.values), s) for i, s in ((1, batch), (3, steps))]
@@ -183,6 +186,21 @@ class NormalBlock:
             drift,
             scales[0].reshape(-1, walks, 1),
             scales[1].reshape(-1, walks, steps[-1]),
+        )
+
+    def _autoregression_rows(self, node: int, at: Evaluated) -> Rows:
+        constant, rho, sigma, mean, scale = self._compiled.graph.nodes[node].inputs
+        *batch, length = self._compiled.shapes[node]
+        series, order = math.prod(batch), self._compiled.shapes[rho][-1]
+        first = (*batch, order)
+        return autoregression_rows(
+            self.members[node],
+            length,
+            self.mapped(mean, at, first),
+            self.mapped(constant, at, tuple(batch)),
+            _broadcast(self._natural(rho, at.values), first).reshape(-1, series, order),
+            _broadcast(self._natural(scale, at.values), first).reshape(-1, series, order),
+            _broadcast(self._natural(sigma, at.values), tuple(batch)).reshape(-1, series, 1),
         )
 
     def _field(self, node: int, at: Evaluated) -> Whitening:

@@ -145,6 +145,49 @@ def walk_rows(
     return Rows(stacked([begin, later]), safe, torch.zeros(1, dtype=torch.float64), allowed)
 
 
+def autoregression_rows(
+    start: int,
+    length: int,
+    first: Affine,
+    constant: Affine,
+    rho: Float[Tensor, "#particles series order"],
+    first_scale: Float[Tensor, "#particles series order"],
+    scale: Float[Tensor, "#particles series 1"],
+) -> Rows:
+    """Residuals of normal autoregressions: of their first values, and of the later ones given those before.
+
+    Args:
+        start: Column of the first element.
+        length: Values of a series, at least as many as its order.
+        first: Means of each series' first values.
+        constant: What is added to each of a series' later values.
+        rho: Coefficients, that of the value just before first.
+        first_scale: Standard deviations of the first values.
+        scale: That of the later ones.
+    """
+    series, order = rho.shape[1:]
+    later = length - order
+    index = torch.arange(start, start + series * length).reshape(series, length)
+    begin = deviation(0, first)
+    begin = begin._replace(columns=torch.cat([index[:, :order].reshape(-1, 1), begin.columns[:, 1:]], 1))
+    finite = rho.isfinite()
+    lags = torch.where(finite, rho, 0.0)[:, :, None].expand(-1, -1, later, -1).flatten(1, 2)
+    own = torch.cat([torch.ones_like(lags[..., :1]), -lags], 2)
+    back = torch.arange(order, length)[:, None] - torch.arange(order + 1)
+    columns, coefficients, origin = constant
+    particles = max(len(own), len(coefficients))
+    shifts = [own, -coefficients.repeat_interleave(later, 1)]
+    moved = Affine(
+        torch.cat([index[:, back].reshape(-1, order + 1), columns.repeat_interleave(later, 0)], 1),
+        torch.cat([part.expand(particles, -1, -1) for part in shifts], 2),
+        -origin.repeat_interleave(later, 1),
+    )
+    steps = scale.expand(-1, -1, later)
+    safe, allowed = _positive(torch.cat(_same_particles([first_scale.flatten(1), steps.flatten(1)]), 1))
+    nothing = torch.zeros(1, dtype=torch.float64)
+    return Rows(stacked([begin, moved]), safe, nothing, allowed & finite.flatten(1).all(1))
+
+
 class Whitening(NamedTuple):
     """What normal vectors minus their means are multiplied by to become independent standard normal numbers.
 

@@ -94,6 +94,31 @@ def walk() -> Density:
     return _response(b, level, b.random("HalfNormal", "s", 0.0, 1.0))
 
 
+def autoregression(order: int = 2) -> Density:
+    """A level that remembers its last values, around a constant that is in the block, too."""
+    b = Builder()
+    sigma, drift = b.random("HalfNormal", "step", 0.0, 1.0), b.random("Normal", "drift", 0.0, 1.0)
+    start = b.random("Normal", "start", 0.0, 1.0)
+    rho = b.random("Uniform", "rho", -1.0, 1.0, shape=(order,))
+    fields = {"distribution": "AR", "components": ["Normal"], "name": "level", "shape": [ROWS]}
+    first = b.op("broadcast_to", start, shape=[order]), b.constant([0.5] * order)
+    level = b.add(Node("random", (drift, rho, sigma, *first), fields))
+    return _response(b, level, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def autoregressions() -> Density:
+    """One series a group, of coefficients of their own, read in another order than theirs."""
+    b = Builder()
+    length = ROWS // GROUPS
+    sigma = b.random("HalfNormal", "step", 0.0, 1.0, shape=(GROUPS,))
+    rho = b.random("Uniform", "rho", -1.0, 1.0, shape=(GROUPS, 1))
+    fields = {"distribution": "AR", "components": ["Normal"], "name": "levels", "shape": [GROUPS, length]}
+    first = b.constant([[0.2]] * GROUPS), b.constant([1.5])
+    levels = b.add(Node("random", (b.constant([0.1] * GROUPS), rho, sigma, *first), fields))
+    mean = b.op("reshape", b.op("transpose", levels, order=[1, 0]), shape=[ROWS])
+    return _response(b, mean, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
 def neighbours(intrinsic: bool = False) -> Density:
     b = Builder()
     weights, tau = b.constant(WEIGHTS.tolist()), b.random("HalfNormal", "tau", 0.0, 2.0)
@@ -164,6 +189,8 @@ MODELS = (
     noncentred_one_way,
     slopes,
     walk,
+    autoregression,
+    autoregressions,
     neighbours,
     intrinsic_neighbours,
     factor,
