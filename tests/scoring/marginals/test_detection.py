@@ -45,6 +45,7 @@ STRUCTURES = {
 RESPONSES = {
     "normal": 'pm.Normal("obs", eta, t, observed=y)',
     "normal_known": 'pm.Normal("obs", eta, 0.7, observed=y)',
+    "lognormal": 'pm.LogNormal("obs", eta, t, observed=y)',
     "student": 'pm.StudentT("obs", nu=5, mu=eta, sigma=t, observed=y)',
     "poisson": 'pm.Poisson("obs", pm.math.exp(eta), observed=y)',
     "bernoulli": 'pm.Bernoulli("obs", logit_p=eta, observed=y)',
@@ -65,6 +66,8 @@ def columns(response: str) -> dict[str, np.ndarray]:
         "binomial": random.binomial(8, 1 / (1 + np.exp(-eta))),
     }
     y = drawn.get(response, eta + 0.7 * random.normal(size=ROWS))
+    if response == "lognormal":
+        y = np.exp(y)
     return {"g": g, "x": x, "y": y}
 
 

@@ -21,6 +21,8 @@ LOCATIONS: Mapping[str, tuple[int, ...]] = MappingProxyType(
     }
 )
 """Distributions that are normal given their parameters, and which of these only move them."""
+RESPONSES = frozenset({"Normal", "LogNormal"})
+"""Distributions of a response that is normal, or whose logarithm is, with the first parameter as its mean."""
 
 _LINEAR = frozenset(
     {
@@ -75,13 +77,14 @@ def find_block(graph: ModelGraph, constant: Sequence[bool]) -> tuple[int, ...]:
     Returns:
         Nodes in topological order; none unless the response depends on one of them.
     """
-    if distribution_of(graph.nodes[graph.response].attributes).name != "Normal":
+    if distribution_of(graph.nodes[graph.response].attributes).name not in RESPONSES:
         return ()
-    locations = {
+    locations: dict[int, tuple[int, ...]] = {
         index: LOCATIONS[name]
         for index, node in enumerate(graph.nodes)
         if node.op == "random" and (name := distribution_of(node.attributes).name) in LOCATIONS
     }
+    locations[graph.response] = (0,)
     block = frozenset(locations) - {graph.response}
     while block:
         uses = propagate(graph, constant, block)

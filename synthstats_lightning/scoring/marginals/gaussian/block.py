@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.density.layout import Parameter, Transform
 from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.distributions.location_scale import Normal
+from synthstats_lightning.scoring.distributions.positive import LogNormal
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.funnels import likelihood_anchors, prior_anchors
 from synthstats_lightning.scoring.marginals.gaussian.affine import (
@@ -68,7 +69,12 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
     if compiled.labels is not None:
         return None
     # a rounded response follows another distribution, whose rows have the probability of intervals
-    if response.distribution is not Normal.distribution or response.forbidden is not None:
+    if (
+        response.distribution not in (Normal.distribution, LogNormal.distribution)
+        or response.forbidden is not None
+    ):
+        return None
+    if response.distribution is LogNormal.distribution and not bool((cast(Tensor, response.value) > 0).all()):
         return None
     constant = [value is not None for value in compiled.constants]
     nodes = find_block(compiled.graph, constant)
@@ -112,6 +118,11 @@ class GaussianBlock:
         self.num_observations: int = density.num_observations
         self._compiled = compiled
         mean, scale = compiled.graph.nodes[compiled.graph.response].inputs
+        term = compiled.response_term
+        value = cast(Tensor, term.value)
+        # a log-normal response is normal in its logarithm, times a Jacobian of each row
+        self._jacobian = value if term.distribution is LogNormal.distribution else None
+        self._value = value if self._jacobian is None else value.log()
         self._block = NormalBlock(density, members, (mean,), (scale,))
         self._size = self._block.size
         self._outer = self._block.outer
@@ -149,12 +160,12 @@ class GaussianBlock:
         mean, scale = graph.nodes[graph.response].inputs
         if self.num_observations <= MANY_ROWS or self._size > MOST_ELEMENTS:
             return None
-        if math.prod(shapes[scale]) != 1 or not self._block.is_constant(mean):
+        if math.prod(shapes[scale]) != 1 or self._jacobian is not None or not self._block.is_constant(mean):
             return None
         affine = self._block.constant_map(mean)
         every = spread(affine, shapes[mean], shapes[graph.response])
-        value, one = cast(Tensor, self._compiled.response_term.value), torch.ones(1, 1, dtype=torch.float64)
-        return SufficientRows(response_rows(value, every, one).affine, self._size)
+        one = torch.ones(1, 1, dtype=torch.float64)
+        return SufficientRows(response_rows(self._value, every, one).affine, self._size)
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
         """Log prior density of the parameters outside of the block, in nats."""
@@ -300,7 +311,8 @@ class GaussianBlock:
         if self._sufficient is not None:
             return constant_rows(self._sufficient.affine, self._block.scale(scale, at, wanted))
         return response_rows(
-            cast(Tensor, self._compiled.response_term.value),
+            self._value,
             self._block.mapped(mean, at, wanted),
             self._block.scale(scale, at, wanted),
+            self._jacobian,
         )

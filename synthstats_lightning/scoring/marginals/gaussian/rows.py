@@ -67,7 +67,10 @@ def spread(affine: Affine, shape: Shape, wanted: Shape) -> Affine:
 
 
 def response_rows(
-    value: Float[Tensor, " rows"], mean: Affine, scale: Float[Tensor, "#particles #rows"]
+    value: Float[Tensor, " rows"],
+    mean: Affine,
+    scale: Float[Tensor, "#particles #rows"],
+    jacobian: Float[Tensor, " rows"] | None = None,
 ) -> Rows:
     """Residuals of a normal response.
 
@@ -75,11 +78,16 @@ def response_rows(
         value: The response's values, one a row.
         mean: Its mean, an element a row.
         scale: Its standard deviations, one for all or one a row.
+        jacobian: How much wider each row lies in the response's own units, above 0: residuals and scales are
+            multiplied by it; 1 by default.
     """
     columns, coefficients, origin = mean
     safe, allowed = _positive(scale)
     nothing = torch.zeros(1, dtype=torch.float64)
-    return Rows(Affine(columns, -coefficients, value - origin), safe, nothing, allowed)
+    if jacobian is None:
+        return Rows(Affine(columns, -coefficients, value - origin), safe, nothing, allowed)
+    wide = Affine(columns, -coefficients * jacobian[:, None], (value - origin) * jacobian)
+    return Rows(wide, safe * jacobian, nothing, allowed)
 
 
 def constant_rows(affine: Affine, scale: Float[Tensor, "#particles 1"]) -> Rows:

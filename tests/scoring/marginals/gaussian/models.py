@@ -25,6 +25,16 @@ def _response(b: Builder, mean: int, scale: int) -> Density:
     return b.density(DATA, Y)
 
 
+def logarithmic() -> Density:
+    """Effects of groups on the logarithm of a response, whose rows have scales of their own."""
+    b = Builder()
+    mu, tau = b.random("Normal", "mu", 0.0, 2.0), b.random("HalfNormal", "tau", 0.0, 1.0)
+    effect = b.random("Normal", "effect", mu, tau, shape=(GROUPS,))
+    s = b.op("mul", b.random("HalfNormal", "s", 0.0, 1.0), b.op("exp", b.op("mul", b.covariate("x"), 0.2)))
+    b.random("LogNormal", "y", b.op("take", effect, b.covariate("g"), axis=0), s, shape=(ROWS,))
+    return b.density(DATA, np.exp(Y))
+
+
 def ridge(design: np.ndarray = DESIGN) -> Density:
     b = Builder()
     tau = b.random("HalfNormal", "tau", 0.0, 1.0)
@@ -187,6 +197,7 @@ MODELS = (
     noncentred_ridge,
     one_way,
     noncentred_one_way,
+    logarithmic,
     slopes,
     walk,
     autoregression,
