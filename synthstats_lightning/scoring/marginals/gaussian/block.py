@@ -74,8 +74,6 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
         or response.forbidden is not None
     ):
         return None
-    if response.distribution is LogNormal.distribution and not bool((cast(Tensor, response.value) > 0).all()):
-        return None
     constant = [value is not None for value in compiled.constants]
     nodes = find_block(compiled.graph, constant)
     easy = density.dimension < MIN_DIMENSION and not is_hard(compiled.graph, constant, nodes)

@@ -25,14 +25,14 @@ def _response(b: Builder, mean: int, scale: int) -> Density:
     return b.density(DATA, Y)
 
 
-def logarithmic() -> Density:
+def logarithmic(law: str = "LogNormal", values: np.ndarray | None = None, centre: float = 0.0) -> Density:
     """Effects of groups on the logarithm of a response, whose rows have scales of their own."""
     b = Builder()
-    mu, tau = b.random("Normal", "mu", 0.0, 2.0), b.random("HalfNormal", "tau", 0.0, 1.0)
+    mu, tau = b.random("Normal", "mu", centre, 2.0), b.random("HalfNormal", "tau", 0.0, 1.0)
     effect = b.random("Normal", "effect", mu, tau, shape=(GROUPS,))
     s = b.op("mul", b.random("HalfNormal", "s", 0.0, 1.0), b.op("exp", b.op("mul", b.covariate("x"), 0.2)))
-    b.random("LogNormal", "y", b.op("take", effect, b.covariate("g"), axis=0), s, shape=(ROWS,))
-    return b.density(DATA, np.exp(Y))
+    b.random(law, "y", b.op("take", effect, b.covariate("g"), axis=0), s, shape=(ROWS,))
+    return b.density(DATA, np.exp(Y) if values is None else values)
 
 
 def ridge(design: np.ndarray = DESIGN) -> Density:

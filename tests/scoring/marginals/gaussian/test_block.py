@@ -134,6 +134,23 @@ def test_centred_and_not_centred_are_one_model(
     np.testing.assert_allclose(first.marginals(theta).changed, second.marginals(theta).changed, rtol=1e-11)
 
 
+@pytest.mark.parametrize("centre", [-340.0, 0.0, 340.0])
+def test_a_log_normal_response_is_a_normal_one_of_its_logarithm_with_a_jacobian(centre: float) -> None:
+    """Also at both ends of what a double can hold."""
+    values = np.exp(models.Y + centre)
+    logs = torch.from_numpy(np.log(values))
+    theta = torch.randn(3, 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    found = integrated(models.logarithmic("LogNormal", values, centre)).marginals(theta)
+    plain = integrated(models.logarithmic("Normal", logs.numpy(), centre)).marginals(theta)
+    torch.testing.assert_close(found.given, plain.given - logs.sum(), rtol=1e-13, atol=1e-11)
+    torch.testing.assert_close(found.changed, plain.changed - (logs.sum() - logs), rtol=1e-13, atol=1e-11)
+
+
+def test_an_autoregression_of_no_more_values_than_its_order() -> None:
+    """All of its values are first ones."""
+    test_marginal_densities_are_integrals_of_the_whole_model(lambda: models.autoregression(models.ROWS))
+
+
 @pytest.mark.parametrize("build", [models.slopes, models.intrinsic_neighbours, models.walk])
 def test_draws_of_the_block_have_its_moments(build: Callable[[], Density]) -> None:
     target = integrated(build())
