@@ -60,9 +60,9 @@ class _Table:
     def index(self, levels: int, role: str = "group") -> Column:
         """Adds codes of groups or categories."""
         told = role == "group" or self.rng.random() < 0.5
-        name = self.name(GROUP_WORDS if role == "group" else ("type", "kind", "class"))
-        if told:
-            name = name if name.endswith("_code") or self.rng.random() < 0.3 else f"{name}_code"
+        name = self._index_name(role, told)
+        while name in self.taken:
+            name = self._index_name(role, told)
         words = tuple(
             f"{self.rng.choice(LEVELS)}{place}" if levels > len(LEVELS) else LEVELS[place]
             for place in range(levels)
@@ -73,6 +73,12 @@ class _Table:
         )
         self.columns.append(column)
         return column
+
+    def _index_name(self, role: str, told: bool) -> str:
+        name = self.name(GROUP_WORDS if role == "group" else ("type", "kind", "class"))
+        if not told or name.endswith("_code") or self.rng.random() < 0.3:
+            return name
+        return f"{name}_code"
 
     def number(self, endings: tuple[str, ...], kind: str, low: float, high: float, role: str = "") -> Column:
         """Adds a number with its range."""

@@ -11,9 +11,10 @@ from transformers import PreTrainedTokenizerFast
 
 from synthstats_lightning.policy.pointers.model import WriterConfig, WriterForCausalLM
 from synthstats_lightning.policy.pointers.spelling import PointerSpelling
-from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, SOURCES
+from synthstats_lightning.policy.pointers.vocabulary import SOURCES
 from synthstats_lightning.pretraining.model import model_arguments
 from synthstats_lightning.pretraining.precision import in_bfloat16
+from synthstats_lightning.pretraining.wide.requests import MOST_COLUMNS
 from synthstats_lightning.pretraining.writer.plan import PlanClasses, PlanHead, PlanLoss
 from synthstats_lightning.pretraining.writer.rows import WriterBatch
 from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
@@ -85,7 +86,7 @@ def new_model(size: WriterSize, tokenizer: PreTrainedTokenizerFast, seed: int) -
         slot_width=size.slot_width,
         source_ids=tokenizer.convert_tokens_to_ids(list(SOURCES)),
         **model_arguments(size, tokenizer),
-        max_covariates=len(COLUMNS),
+        max_covariates=MOST_COLUMNS,
     )
     return WriterForCausalLM(config)
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
+from transformers import PreTrainedTokenizerFast
 
 from synthstats_lightning.pretraining.attention import register
 from synthstats_lightning.pretraining.muon import Muon
 from synthstats_lightning.pretraining.train import compiled_layers
 from synthstats_lightning.pretraining.writer.gain import Gain, measure_gain
+from synthstats_lightning.pretraining.writer.plan import PlanClasses
 from synthstats_lightning.pretraining.writer.pupil import Pupil, new_model, new_tokenizer, spelling_for
 from synthstats_lightning.pretraining.writer.rows import writer_batch
 from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
@@ -49,12 +51,13 @@ def train_writer(
     Raises:
         ValueError: If the folder's state is that of other settings.
     """
-    tokenizer, classes = new_tokenizer(size, training)
+    state = _state(output, training, size)
+    tokenizer, classes = new_tokenizer(size, training) if state is None else _vocabulary(output, state)
     spelling = spelling_for(tokenizer, size)
     pupil = Pupil(new_model(size, tokenizer, training.seed), classes)
     pupil.model.set_attn_implementation(register())
     optimizers = writer_optimizers(pupil, training)
-    step, seconds = _restored(output, training, size, pupil, optimizers)
+    step, seconds = _restored(state, pupil, optimizers)
     if rank == 0:
         _forget_gains(output / GAINS, step)
     pairs = fixed_pairs(training, training.evaluation_pairs) if rank == 0 else []
@@ -85,8 +88,8 @@ def train_writer(
                 with (output / GAINS).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(found) + "\n")
             if rank == 0 and (last or step % training.save_every == 0):
+                save_policy(pupil, tokenizer, output)  # a state goes on with the tokenizer beside it
                 _save(output, training, size, pupil, optimizers, step, time.perf_counter() - began)
-                save_policy(pupil, tokenizer, output)
     return gain
 
 
@@ -193,6 +196,7 @@ def _save(
 ) -> None:
     state = {
         "settings": _settings(training, size),
+        "classes": asdict(pupil.classes),
         "pupil": pupil.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in optimizers],
         "step": step,
@@ -202,22 +206,34 @@ def _save(
         torch.save(state, path)
 
 
-def _restored(
-    output: Path,
-    training: WriterTraining,
-    size: WriterSize,
-    pupil: Pupil,
-    optimizers: list[torch.optim.Optimizer],
-) -> tuple[int, float]:
-    """Puts a saved state in place; steps and seconds so far."""
+def _state(output: Path, training: WriterTraining, size: WriterSize) -> dict[str, Any] | None:
+    """What was saved to go on from; `None` in a new folder."""
     path = output / STATE
     if not path.is_file():
-        return 0, 0.0
-    state = torch.load(path, weights_only=True)
+        return None
+    state: dict[str, Any] = torch.load(path, weights_only=True)
     if state["settings"] != _settings(training, size):
         raise ValueError(
             f"output must be a new folder, or one of a training with the same settings, got {str(output)!r}"
         )
+    return state
+
+
+def _vocabulary(output: Path, state: dict[str, Any]) -> tuple[PreTrainedTokenizerFast, PlanClasses]:
+    """Tokenizer and classes of a training that goes on: those that its weights were trained with.
+
+    They are not made anew, because the grammar may have changed since.
+    """
+    classes = {name: tuple(values) for name, values in state["classes"].items()}
+    return PreTrainedTokenizerFast.from_pretrained(output), PlanClasses(**classes)
+
+
+def _restored(
+    state: dict[str, Any] | None, pupil: Pupil, optimizers: list[torch.optim.Optimizer]
+) -> tuple[int, float]:
+    """Puts a saved state in place; steps and seconds so far."""
+    if state is None:
+        return 0, 0.0
     pupil.load_state_dict(state["pupil"])
     for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
         optimizer.load_state_dict(saved)

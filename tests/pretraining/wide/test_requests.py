@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -12,6 +13,7 @@ from synthstats_lightning.pretraining.wide import (
     draw_program,
     draw_request,
     request_of,
+    requests,
     simulate,
 )
 from synthstats_lightning.pretraining.wide.request import num_levels
@@ -43,6 +45,14 @@ def test_requests_have_the_intakes_kinds_and_roles():
     assert 8 < most <= MOST_COLUMNS
     assert scripts == {True, False}
     assert set(LAYOUTS) == set(WEIGHTS.layouts)
+
+
+def test_two_indices_of_one_table_have_two_names(monkeypatch):
+    monkeypatch.setattr(requests, "GROUP_WORDS", ("site",))  # of ten words they seldom collide
+    layouts = replace(WEIGHTS, layouts={"crossed": 1.0})
+    for seed in range(400):
+        names = draw_request(Random(seed), layouts).names
+        assert len(set(names)) == len(names)
 
 
 def test_covariates_fill_their_ranges_and_levels():
