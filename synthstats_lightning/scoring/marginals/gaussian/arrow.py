@@ -17,14 +17,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_variances, ties
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 
 LARGEST_GROUP = 4
 """Elements of a group: its factor is written out operation by operation."""
 WORTH = 0.25
 """An arrow is used where it takes at most this share of a dense factor's multiplications."""
-AT_ONCE = 1_000
-"""Rows that are looked at together."""
 TRIED = 6
 """Cores that are tried, those set apart by the widest gaps in how many others elements are tied to."""
 SMALLEST = 16
@@ -64,6 +63,20 @@ class Arrow(NamedTuple):
         groups, each = self.groups.shape
         return _cost(groups, each, len(self.core))
 
+    @property
+    def work(self) -> int:
+        """Numbers beside the entries that one particle's factor takes, about."""
+        return 7 * self.numbers
+
+    def factor(self, entries: Tensor, usable: Tensor) -> ArrowFactor:
+        """The factor of a precision of this shape; see `ArrowFactor`.
+
+        Args:
+            entries: The precision's entries `[numbers + 1, particles]`.
+            usable: Where they are a model's `[particles]`.
+        """
+        return ArrowFactor(self, entries, usable)
+
 
 def _cost(groups: int, each: int, core: int) -> float:
     return groups * (each**3 / 3 + each**2 * core + each * core**2) + core**3 / 3
@@ -83,7 +96,7 @@ def find_arrow(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Arrow | None
     """
     if size < SMALLEST:
         return None
-    tied = _tied(columns, size)
+    tied = ties(columns, size)
     degree = tied.sum(1)
     best: tuple[float, Tensor, Tensor] | None = None
     degrees = sorted(set(degree.tolist()))
@@ -101,16 +114,6 @@ def find_arrow(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Arrow | None
         if cost <= WORTH * size**3 / 3 and (best is None or cost < best[0]):
             best = cost, inner, label
     return None if best is None else _arrow(best[1], best[2], size)
-
-
-def _tied(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Bool[Tensor, "size size"]:
-    """Which elements some row reads together."""
-    tied = torch.zeros(size, size, dtype=torch.bool)
-    for part in columns:
-        for some in torch.split(part, AT_ONCE):
-            read = torch.zeros(len(some), size + 1).scatter_(1, some, 1.0)[:, :size]
-            tied |= read.T @ read > 0
-    return tied & ~torch.eye(size, dtype=torch.bool)
 
 
 def _components(tied: Bool[Tensor, "size size"]) -> Int[Tensor, " size"]:
@@ -145,60 +148,6 @@ def _arrow(inner: Bool[Tensor, " size"], label: Int[Tensor, " size"], size: int)
     place[core[:, None], core[None, :]] = torch.maximum(corner, corner.T)
     place[size, :] = place[:, size] = nowhere
     return Arrow(size, groups, core, place, place.diagonal()[:size].clone())
-
-
-class Pairs(NamedTuple):
-    """Pairs of the entries of each row, each pair once.
-
-    Attributes:
-        first: The one entry of each pair, by its place in a row `[pairs]`.
-        second: The other entry of each pair `[pairs]`.
-        places: Where they belong in an arrow's vector `[rows * pairs]`.
-        twice: 2 where both of a pair are of one column but not the same entry, 1 elsewhere; `None` where
-            there is no such pair `[rows, pairs, 1]`.
-    """
-
-    first: Int[Tensor, " pairs"]
-    second: Int[Tensor, " pairs"]
-    places: Int[Tensor, " rows_pairs"]
-    twice: Float[Tensor, "rows pairs 1"] | None
-
-
-def pairs_of(arrow: Arrow, columns: Int[Tensor, "rows entries"]) -> Pairs:
-    """Pairs of the entries of rows that read some columns."""
-    first, second = torch.tril_indices(columns.shape[1], columns.shape[1])
-    one, other = columns[:, first], columns[:, second]
-    same = (one == other) & (first != second) & (one < arrow.size)
-    twice = torch.where(same, 2.0, 1.0).to(torch.float64)[:, :, None] if bool(same.any()) else None
-    return Pairs(first, second, arrow.place[one, other].reshape(-1), twice)
-
-
-def arrow_equations(
-    every: Sequence[Rows], arrow: Arrow
-) -> tuple[Float[Tensor, "numbers _"], Float[Tensor, "columns _"]]:
-    """`J'J`, as the arrow's vector, and `J'r0` of all rows, with a last number that belongs nowhere each.
-
-    Args:
-        every: Rows, part by part, whose columns the arrow was found for.
-        arrow: Where their products belong.
-    """
-    precision = torch.zeros(arrow.numbers + 1, 1, dtype=torch.float64)
-    gradient = torch.zeros(arrow.size + 1, 1, dtype=torch.float64)
-    for rows in every:
-        columns, coefficients, origin = rows.affine
-        if not columns.numel():
-            continue
-        pairs, entries = pairs_of(arrow, columns), coefficients.permute(1, 2, 0).contiguous()
-        weight, one_scale = rows.scale.square().reciprocal().T, rows.scale.shape[1] == 1
-        weighted = entries if one_scale else entries * weight[:, None, :]
-        products = weighted[:, pairs.first] * entries[:, pairs.second]
-        products = (products if pairs.twice is None else products * pairs.twice).flatten(0, 1)
-        gram = products.new_zeros(arrow.numbers + 1, products.shape[1]).index_add(0, pairs.places, products)
-        slopes = (weighted * origin.T[:, None, :]).flatten(0, 1)
-        slope = slopes.new_zeros(arrow.size + 1, slopes.shape[1]).index_add(0, columns.reshape(-1), slopes)
-        precision = precision + (gram * weight if one_scale else gram)
-        gradient = gradient + (slope * weight if one_scale else slope)
-    return precision, gradient
 
 
 class ArrowFactor:
@@ -346,10 +295,4 @@ class ArrowFactor:
         Args:
             rows: Residuals that are affine in the block, among those that the arrow was found for.
         """
-        columns, coefficients, _ = rows.affine
-        pairs, entries = pairs_of(self._arrow, columns), coefficients.permute(1, 2, 0).contiguous()
-        covariance = self.covariance[pairs.places].reshape(len(columns), -1, len(self._core))
-        # both orders of a pair
-        times = torch.where(pairs.first == pairs.second, 1.0, 2.0).to(torch.float64)[:, None]
-        products = entries[:, pairs.first] * entries[:, pairs.second] * times
-        return (products * covariance).sum(1).T
+        return pattern_variances(self._arrow, self.covariance, rows)

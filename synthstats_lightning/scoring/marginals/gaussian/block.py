@@ -21,8 +21,10 @@ from synthstats_lightning.scoring.marginals.gaussian.affine import (
     find_block,
     is_hard,
 )
-from synthstats_lightning.scoring.marginals.gaussian.arrow import SMALLEST, Arrow, find_arrow
+from synthstats_lightning.scoring.marginals.gaussian.arrow import SMALLEST, find_arrow
+from synthstats_lightning.scoring.marginals.gaussian.band import find_band
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
+from synthstats_lightning.scoring.marginals.gaussian.pattern import Pattern
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
     Rows,
     constant_rows,
@@ -126,10 +128,10 @@ class GaussianBlock:
         self._outer = self._block.outer
         self.dimension: int = len(self._outer)
         self._sufficient = self._sufficient_rows()
-        self._arrow = None if self.is_sufficient else self._find_arrow()
+        self._pattern = None if self.is_sufficient else self._find_pattern()
         entries = self._block.entries(mean)
-        if self._arrow is not None:
-            self.cost = self._arrow.cost + self.num_observations * entries**2
+        if self._pattern is not None:
+            self.cost = self._pattern.cost + self.num_observations * entries**2
         else:
             self.cost = cost(self.num_observations, entries, self._size)
         if self.is_sufficient:
@@ -141,8 +143,8 @@ class GaussianBlock:
         """Whether a particle takes no longer for many rows than for few."""
         return self._sufficient is not None
 
-    def _find_arrow(self) -> Arrow | None:
-        """The shape of the block's precision; which columns a row reads is the same for all particles."""
+    def _find_pattern(self) -> Pattern | None:
+        """Groups or chains of the block's precision: which columns a row reads is known beforehand."""
         if self._size < SMALLEST:
             return None
         with torch.no_grad():
@@ -150,7 +152,8 @@ class GaussianBlock:
             every = [*self._block.prior(at), self._response(at)]
         if not all(is_sparse(rows, self._size) for rows in every):
             return None
-        return find_arrow([rows.affine.columns for rows in every], self._size)
+        columns = [rows.affine.columns for rows in every]
+        return find_arrow(columns, self._size) or find_band(columns, self._size)
 
     def _sufficient_rows(self) -> SufficientRows | None:
         """Statistics of many rows, if their mean depends on the block alone and they have one scale."""
@@ -281,7 +284,7 @@ class GaussianBlock:
             rows = self._sufficient.given(given, response.scale, response.allowed)
         else:
             rows = response if bool(given.all()) else response.some(given)
-        return solve(prior, rows, self._size, particles, self._arrow)
+        return solve(prior, rows, self._size, particles, self._pattern)
 
     def _rows(self, theta: Tensor, each: bool = False) -> Iterator[tuple[Tensor, list[Rows], Rows]]:
         """Log prior, rows of the block's distributions and of the response, for particles chunk by chunk.
@@ -292,11 +295,11 @@ class GaussianBlock:
         """
         rows = self.num_observations if each or not self.is_sufficient else self._size
         width = self._block.width + 8 * rows
-        if self._arrow is None:
+        if self._pattern is None:
             width += 4 * self._size**2
         else:
             entries = self._block.entries(self._compiled.graph.nodes[self._compiled.graph.response].inputs[0])
-            width += 8 * self._arrow.numbers + rows * entries * (entries + 1)
+            width += self._pattern.numbers + self._pattern.work + rows * entries * (entries + 1)
         mean = self._compiled.graph.nodes[self._compiled.graph.response].inputs[0]
         for part in torch.split(theta, max(1, MEMORY // width)):
             at = self._block.evaluate(part, [mean] if self.is_sufficient else ())

@@ -10,11 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.gaussian.arrow import (
-    Arrow,
-    ArrowFactor,
-    arrow_equations,
-)
+from synthstats_lightning.scoring.marginals.gaussian.pattern import Factor, Pattern, pattern_equations
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
@@ -69,12 +65,12 @@ class Solution(NamedTuple):
     """
 
     mean: Float[Tensor, "particles size"]
-    factor: DenseFactor | ArrowFactor
+    factor: DenseFactor | Factor
     log_evidence: Float[Tensor, " particles"]
 
 
 def solve(
-    prior: Sequence[Rows], response: Rows, size: int, particles: int, arrow: Arrow | None = None
+    prior: Sequence[Rows], response: Rows, size: int, particles: int, pattern: Pattern | None = None
 ) -> Solution:
     """Integrates a block out of its prior and some rows of the response.
 
@@ -87,25 +83,25 @@ def solve(
         response: Rows of the response.
         size: Elements of the block.
         particles: How many there are, also where all rows are the same for each.
-        arrow: The shape of `H`, where it has one.
+        pattern: Which entries of `H` can differ from 0, where most cannot.
     """
     every = [*prior, response]
     allowed = torch.stack([rows.allowed.expand(particles) for rows in every]).all(0)
     # no element of such a matrix is larger than its diagonal
-    if arrow is None:
+    if pattern is None:
         precision, gradient = normal_equations(every, size)
         precision, gradient = precision.expand(particles, -1, -1), gradient.expand(particles, -1)
         usable = allowed & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
         dense_factor = DenseFactor(precision, usable)
-        factor: DenseFactor | ArrowFactor = dense_factor
+        factor: DenseFactor | Factor = dense_factor
         mean = -dense_factor.solve(torch.where(factor.exists[:, None], gradient, 0.0))
     else:
-        entries, slopes = arrow_equations(every, arrow)
+        entries, slopes = pattern_equations(every, pattern)
         entries, slopes = entries.expand(-1, particles), slopes.expand(-1, particles)
-        usable = allowed & (entries[arrow.diagonal] + slopes[:-1]).isfinite().all(0)
-        arrow_factor = ArrowFactor(arrow, entries, usable)
-        factor = arrow_factor
-        mean = -arrow_factor.solve(torch.where(factor.exists, slopes, 0.0))
+        usable = allowed & (entries[pattern.diagonal] + slopes[:-1]).isfinite().all(0)
+        sparse_factor = pattern.factor(entries, usable)
+        factor = sparse_factor
+        mean = -sparse_factor.solve(torch.where(factor.exists, slopes, 0.0))
     distance = sum(
         (rows.residuals(mean).square().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
     )
@@ -137,7 +133,7 @@ def influence(found: Solution, rows: Rows) -> Influence:
     """
     columns, coefficients, _ = rows.affine
     (particles, size), factor = found.mean.shape, found.factor
-    if isinstance(factor, ArrowFactor):
+    if not isinstance(factor, DenseFactor):
         variance = factor.variances(rows)
     elif is_sparse(rows, size):
         covariance = torch.nn.functional.pad(torch.cholesky_inverse(factor.lower), (0, 1, 0, 1))

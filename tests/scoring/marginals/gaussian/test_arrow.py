@@ -9,9 +9,10 @@ import torch
 from synthstats_lightning.scoring.density.target import value_and_gradient
 from synthstats_lightning.scoring.marginals.gaussian import arrow as arrows
 from synthstats_lightning.scoring.marginals.gaussian import block as blocks
-from synthstats_lightning.scoring.marginals.gaussian.arrow import ArrowFactor, arrow_equations, find_arrow
+from synthstats_lightning.scoring.marginals.gaussian.arrow import ArrowFactor, find_arrow
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_equations
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.marginals.gaussian.solution import normal_equations
 from tests.scoring.marginals.test_density import Builder
@@ -62,7 +63,7 @@ def test_a_factor_is_that_of_the_dense_matrix(name: str) -> None:
     assert arrow is not None
     assert (len(arrow.groups), len(arrow.core)) == (len(sizes), core)
     dense, gradient = normal_equations(every, size)
-    entries, slopes = arrow_equations(every, arrow)
+    entries, slopes = pattern_equations(every, arrow)
     for row in range(size):
         for column in range(size):
             place = int(arrow.place[row, column])
@@ -96,7 +97,7 @@ def test_precisions_that_are_none() -> None:
     every, size = rows_of(*SIZES["slopes"], 4)
     arrow = find_arrow([rows.affine.columns for rows in every], size)
     assert arrow is not None
-    entries, slopes = arrow_equations(every, arrow)
+    entries, slopes = pattern_equations(every, arrow)
     entries = entries.clone()
     entries[arrow.diagonal[int(arrow.groups[3, 1])], 0] = -1.0
     entries[arrow.diagonal[int(arrow.core[0])], 1] = 1e-3
@@ -148,14 +149,15 @@ def slopes_and_intercepts(centred: bool):
 @pytest.mark.parametrize("centred", [True, False])
 def test_a_model_is_the_same_with_and_without(centred: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with_arrow = integrate_gaussian(slopes_and_intercepts(centred))
-    monkeypatch.setattr(blocks, "find_arrow", lambda columns, size: None)
+    for name in ("find_arrow", "find_band"):
+        monkeypatch.setattr(blocks, name, lambda columns, size: None)
     without = integrate_gaussian(slopes_and_intercepts(centred))
     assert with_arrow is not None
     assert without is not None
-    assert with_arrow._arrow is not None
-    assert with_arrow._arrow.groups.shape == (GROUPS, 2)
-    assert len(with_arrow._arrow.core) == 2
-    assert without._arrow is None
+    assert with_arrow._pattern is not None
+    assert with_arrow._pattern.groups.shape == (GROUPS, 2)
+    assert len(with_arrow._pattern.core) == 2
+    assert without._pattern is None
     theta = torch.randn(
         6, with_arrow.dimension, generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )

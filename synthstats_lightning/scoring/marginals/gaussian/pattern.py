@@ -1,0 +1,170 @@
+"""Precisions most of whose entries are 0, held as the vector of those that can differ from it.
+
+Particles stand last, so that an operation serves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+
+AT_ONCE = 1_000
+"""Rows that are looked at together."""
+
+
+@runtime_checkable
+class Factor(Protocol):
+    """The triangular factor of a precision of some pattern.
+
+    Attributes:
+        exists: Where the precision is positive definite `[particles]`.
+        half_log_determinant: Half the log of the precision's determinant `[particles]`.
+    """
+
+    exists: Tensor
+    half_log_determinant: Tensor
+
+    def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
+        """The precision's inverse times a vector, whose last number belongs nowhere."""
+
+    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
+        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
+
+    def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
+        """Variances of what rows make of the block, before they are divided by their scales."""
+
+
+@runtime_checkable
+class Pattern(Protocol):
+    """Where the entries of a precision are that can differ from 0."""
+
+    @property
+    def size(self) -> int:
+        """Elements of the block."""
+
+    @property
+    def place(self) -> Int[Tensor, "columns columns"]:
+        """Position in the vector by two columns, in either order `[size + 1, size + 1]`."""
+
+    @property
+    def diagonal(self) -> Int[Tensor, " size"]:
+        """Position of each column's own entry `[size]`."""
+
+    @property
+    def numbers(self) -> int:
+        """Length of the vector, without a last number for what belongs nowhere."""
+
+    @property
+    def cost(self) -> float:
+        """Multiplications of a factor, about."""
+
+    @property
+    def work(self) -> int:
+        """Numbers beside the entries that one particle's factor takes, about."""
+
+    def factor(self, entries: Tensor, usable: Tensor) -> Factor:
+        """The factor of a precision of this pattern.
+
+        Args:
+            entries: The precision's entries `[numbers + 1, particles]`, all finite where usable.
+            usable: Where they are a model's; the identity elsewhere `[particles]`.
+        """
+
+
+def ties(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Bool[Tensor, "size size"]:
+    """Which elements some row reads together.
+
+    Args:
+        columns: Which columns each row reads `[rows, entries]`, part by part; `size` for none.
+        size: Elements of the block.
+    """
+    tied = torch.zeros(size, size, dtype=torch.bool)
+    for part in columns:
+        for some in torch.split(part, AT_ONCE):
+            read = torch.zeros(len(some), size + 1).scatter_(1, some, 1.0)[:, :size]
+            tied |= read.T @ read > 0
+    return tied & ~torch.eye(size, dtype=torch.bool)
+
+
+class Pairs(NamedTuple):
+    """Pairs of the entries of each row, each pair once.
+
+    Attributes:
+        first: The one entry of each pair, by its place in a row `[pairs]`.
+        second: The other entry of each pair `[pairs]`.
+        places: Where they belong in a pattern's vector `[rows * pairs]`.
+        twice: 2 where both of a pair are of one column but not the same entry, 1 elsewhere; `None` where
+            there is no such pair `[rows, pairs, 1]`.
+    """
+
+    first: Int[Tensor, " pairs"]
+    second: Int[Tensor, " pairs"]
+    places: Int[Tensor, " rows_pairs"]
+    twice: Float[Tensor, "rows pairs 1"] | None
+
+
+def pairs_of(pattern: Pattern, columns: Int[Tensor, "rows entries"]) -> Pairs:
+    """Pairs of the entries of rows.
+
+    Args:
+        pattern: Where their products belong.
+        columns: Which columns each row reads.
+    """
+    first, second = torch.tril_indices(columns.shape[1], columns.shape[1])
+    one, other = columns[:, first], columns[:, second]
+    same = (one == other) & (first != second) & (one < pattern.size)
+    twice = torch.where(same, 2.0, 1.0).to(torch.float64)[:, :, None] if bool(same.any()) else None
+    return Pairs(first, second, pattern.place[one, other].reshape(-1), twice)
+
+
+def pattern_equations(
+    every: Sequence[Rows], pattern: Pattern
+) -> tuple[Float[Tensor, "numbers _"], Float[Tensor, "columns _"]]:
+    """`J'J`, as the pattern's vector, and `J'r0` of all rows, with a last number that belongs nowhere each.
+
+    Args:
+        every: Rows, part by part, whose columns the pattern was found for.
+        pattern: Where their products belong.
+    """
+    precision = torch.zeros(pattern.numbers + 1, 1, dtype=torch.float64)
+    gradient = torch.zeros(pattern.size + 1, 1, dtype=torch.float64)
+    for rows in every:
+        columns, coefficients, origin = rows.affine
+        if not columns.numel():
+            continue
+        pairs, entries = pairs_of(pattern, columns), coefficients.permute(1, 2, 0).contiguous()
+        weight, one_scale = rows.scale.square().reciprocal().T, rows.scale.shape[1] == 1
+        weighted = entries if one_scale else entries * weight[:, None, :]
+        products = weighted[:, pairs.first] * entries[:, pairs.second]
+        products = (products if pairs.twice is None else products * pairs.twice).flatten(0, 1)
+        gram = products.new_zeros(pattern.numbers + 1, products.shape[1]).index_add(0, pairs.places, products)
+        slopes = (weighted * origin.T[:, None, :]).flatten(0, 1)
+        slope = slopes.new_zeros(pattern.size + 1, slopes.shape[1]).index_add(0, columns.reshape(-1), slopes)
+        precision = precision + (gram * weight if one_scale else gram)
+        gradient = gradient + (slope * weight if one_scale else slope)
+    return precision, gradient
+
+
+def pattern_variances(
+    pattern: Pattern, covariance: Float[Tensor, "numbers particles"], rows: Rows
+) -> Float[Tensor, "particles rows"]:
+    """Variances of what rows make of a block, before they are divided by their scales.
+
+    Args:
+        pattern: Where the entries of the block's precision are.
+        covariance: The precision's inverse at these entries, with a last number 0.
+        rows: Residuals that are affine in the block, among those that the pattern was found for.
+    """
+    columns, coefficients, _ = rows.affine
+    pairs, entries = pairs_of(pattern, columns), coefficients.permute(1, 2, 0).contiguous()
+    picked = covariance[pairs.places].reshape(len(columns), -1, covariance.shape[1])
+    # both orders of a pair
+    times = torch.where(pairs.first == pairs.second, 1.0, 2.0).to(torch.float64)[:, None]
+    products = entries[:, pairs.first] * entries[:, pairs.second] * times
+    return (products * picked).sum(1).T
