@@ -50,7 +50,7 @@ LEAST_PARTICLES = 250
 """Fewest particles that leave-one-out may be thinned to."""
 LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
 """Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
-MEMORY = 1_000_000
+MEMORY = 4_000_000
 """Most numbers held at once."""
 DIFFERENCE = 1e-4
 """Step of the differences that gradients are made of, relative to a parameter's size where that exceeds 1."""
