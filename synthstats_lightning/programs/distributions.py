@@ -221,7 +221,7 @@ _ENTRIES = (
         bounds=(None, "n"),
         integer_parameters=frozenset({"n"}),
         named=frozenset({"n"}),
-        ranges={"alpha": SHAPE, "beta": SHAPE},
+        ranges={"alpha": Range(1e-100, SHAPE.high), "beta": Range(1e-100, SHAPE.high)},
     ),
     entry("Categorical", {"p": SIMPLEX}, Support.CATEGORIES, parameter_ranks=(1,)),
     entry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from synthstats_lightning.tasks.csv_file import bundled_csv
+from synthstats_lightning.tasks.facts import LEFT_OUT
 from synthstats_lightning.tasks.task import Task
 
 
@@ -42,3 +43,5 @@ class EightSchools(Task):
             plain_description="A response of groups, with known standard errors.",
             domain_knowledge=domain_knowledge,
         )
+        names = self.column_names
+        self.roles = {names["school"]: LEFT_OUT, names["standard_error"]: "standard error"}

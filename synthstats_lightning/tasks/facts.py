@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from synthstats_lightning.tasks.columns import Column
@@ -10,6 +10,8 @@ from synthstats_lightning.tasks.digest import Digest
 
 LIMIT_ROLES = {"lower": "lower limit", "upper": "upper limit"}
 """Side of a limit of the response to the role of the column that holds it."""
+LEFT_OUT = "left out"
+"""Role of a column that is no fact, such as a row's number."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,19 @@ class Facts:
     def prior(self) -> Facts:
         """What the prior's prompt says: the request alone."""
         return replace(self, digest=None)
+
+
+def with_roles(columns: Sequence[Column], roles: Mapping[str, str], response: Column) -> tuple[Column, ...]:
+    """Columns with the roles that a task says apart from them, without those that it leaves out.
+
+    Args:
+        columns: The covariates.
+        roles: Name to role, `LEFT_OUT` among them; what counts are out of is a total without being said.
+        response: The column that is to be modelled.
+    """
+    own = {str(response.total): "total", **roles}
+    told = (replace(column, role=column.role or own.get(column.name, "")) for column in columns)
+    return tuple(column for column in told if column.role != LEFT_OUT)
 
 
 def limits_by_role(columns: Mapping[str, Column], limits: Mapping[str, str]) -> tuple[Column, ...]:

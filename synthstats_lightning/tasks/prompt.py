@@ -9,7 +9,7 @@ from typing import NamedTuple
 from synthstats_lightning.programs.graph import View
 from synthstats_lightning.tasks.columns import Column, number
 from synthstats_lightning.tasks.digest import digest_text
-from synthstats_lightning.tasks.facts import Facts, limits_by_role
+from synthstats_lightning.tasks.facts import Facts, limits_by_role, with_roles
 from synthstats_lightning.tasks.instructions import rules
 from synthstats_lightning.tasks.proposal import Example, examples_text, proposal_digest, proposal_rows
 from synthstats_lightning.tasks.task import Task
@@ -121,7 +121,15 @@ def task_prompt(task: Task) -> Prompt:
     shown = [float(value) for value in task.data[task.response][: task.shown_rows]]
     named = limits_by_role(columns, task.censoring)
     views = {name: view.column for name, view in task.views.items() if view.level is None}
-    facts = Facts(named, response, task.num_rows, tuple(shown), len(task.ordered), views, digest)
+    facts = Facts(
+        with_roles(named, task.roles, response),
+        response,
+        task.num_rows,
+        tuple(shown),
+        len(task.ordered),
+        views,
+        digest,
+    )
     if task.written_prompt is not None:
         return Prompt(*task.written_prompt, data, facts)
     limits = {columns.pop(name).name: side for side, name in task.censoring.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from synthstats_lightning.tasks.csv_file import bundled_csv
+from synthstats_lightning.tasks.facts import LEFT_OUT
 from synthstats_lightning.tasks.task import Task
 
 
@@ -31,3 +32,4 @@ class Surgical(Task):
             plain_description="Counts in groups of known size.",
             domain_knowledge=domain_knowledge,
         )
+        self.roles = {self.column_names["hospital"]: LEFT_OUT}

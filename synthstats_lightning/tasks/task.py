@@ -85,6 +85,9 @@ class Task:
     """Name to what programs may use besides the columns, made from them; in no model graph and no score."""
     tell_views: bool = False
     """Whether the prompt names the views, which the bundled policies were not made for."""
+    roles: Mapping[str, str] = MappingProxyType({})
+    """Column to its role for policies that word requests themselves, and `LEFT_OUT` for numbers of rows.
+    Prompts of text do not say it: it is of tasks whose prompts came before roles and stay as they are."""
     proposal: str = "nothing"
     """What of the rows that count the proposal's prompt shows; see `tasks.proposal`."""
     instructions: str = "short"

@@ -156,7 +156,11 @@ def digest_positions(digest: Digest, response: Column, names: Mapping[str, str])
         response: As the request describes it.
         names: Name of a column to its pointer.
     """
-    return [position(kind, values, names.get(column, "")) for kind, column, values in _told(digest, response)]
+    return [
+        position(kind, values, names[column] if column else "")
+        for kind, column, values in _told(digest, response)
+        if not column or column in names  # a number of rows is no fact
+    ]
 
 
 def _told(digest: Digest, response: Column) -> Iterator[tuple[str, str, list[float | None]]]:

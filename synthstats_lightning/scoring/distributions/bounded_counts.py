@@ -19,8 +19,8 @@ from synthstats_lightning.scoring.distributions.base import (
 )
 from synthstats_lightning.scoring.distributions.sampling import (
     binomial,
+    log_standard_gamma,
     standard_exponential,
-    standard_gamma,
     standard_normal,
     standard_uniform,
 )
@@ -177,8 +177,8 @@ class BetaBinomial(Definition):
     def sample(
         generator: torch.Generator, shape: tuple[int, ...], n: Tensor, alpha: Tensor, beta: Tensor
     ) -> Tensor:
-        first = standard_gamma(generator, shape, alpha)
-        return binomial(generator, shape, n, first / (first + standard_gamma(generator, shape, beta)))
+        first, second = (log_standard_gamma(generator, shape, each) for each in (alpha, beta))
+        return binomial(generator, shape, n, torch.sigmoid(first - second))
 
 
 class HyperGeometric(Definition):

@@ -114,6 +114,17 @@ def power_log(
     return torch.xlogy(weight, x) if log_x is None else weight * log_x
 
 
+SOFTPLUS_IS_LINEAR = 40.0
+"""Beyond it `log(1 + exp(x))` is `x` to the last digit."""
+
+
 def softplus(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """`log(1 + exp(x))` without overflow, exact to the last digits on both sides."""
+    """`log(1 + exp(x))` without overflow, exact to the last digits on both sides.
+
+    PyTorch's own function takes less than two thirds of the time, but for its second derivative imports the
+    compiler, as `absolute` says.
+    """
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        fused: Tensor = torch.nn.functional.softplus(x, threshold=SOFTPLUS_IS_LINEAR)
+        return fused
     return torch.clamp_min(x, 0.0) + torch.log1p(torch.exp(-absolute(x)))

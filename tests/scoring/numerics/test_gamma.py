@@ -59,6 +59,18 @@ def test_against_fifty_digits(name: str) -> None:
             assert abs(mp.mpf(value) - wanted) <= 1e-11 * max(1, abs(wanted)), case
 
 
+def test_beta_binomials_of_tiny_shapes() -> None:
+    """Probabilities of a wide prior on log-odds leave shapes of any size: all mass is then at one end."""
+    exact, _ = FUNCTIONS["log_beta_binomial"]
+    tiny = (1e-100, 1e-60, 1e-20, 1e-7, 0.4)
+    cases = [[k, n - k, a, b] for n in (1, 47, 12_000) for k in {0, 1, n // 2, n} for a in tiny for b in tiny]
+    got = gamma.log_beta_binomial(*torch.tensor(cases, dtype=torch.float64).T)
+    with mp.workdps(250):
+        for case, value in zip(cases, got.tolist(), strict=True):
+            wanted = exact(*(mp.mpf(x) for x in case))
+            assert abs(mp.mpf(value) - wanted) <= 1e-11 * max(1, abs(wanted)), case
+
+
 @pytest.mark.parametrize("size", [0.3, 40.0, 1e3, 1e6, 1e11])
 def test_kernels_in_the_bulk(size: float) -> None:
     """Kernels whose large parts cancel: exact in absolute terms, whatever the shapes."""

@@ -205,11 +205,10 @@ class GroupIntegrated:
         """Log densities of all rows together, and sums of those of each given all others `[2, particles]`."""
         everything = torch.ones(self.num_observations, dtype=torch.bool)
         finer = CHECK_WORK if refined else 1.0
-        total = self._each(theta, lambda outer: self._total(outer, everything, refined), finer)
         if not self.coupled:
-            return total[None]
+            return self._each(theta, lambda outer: self._total(outer, everything, refined), finer)[None]
         found = self._each(theta, lambda outer: _packed(self._marginals(outer, everything, refined)), finer)
-        return torch.stack([total, (found[:, :1] - found[:, 1:]).sum(1)])
+        return torch.stack([found[:, 0], (found[:, :1] - found[:, 1:]).sum(1)])
 
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
