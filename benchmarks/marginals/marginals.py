@@ -10,8 +10,8 @@ SciPy, use nothing of the engine, and tell their own error. One item-response mo
 scores have a spread only.
 
 JSON: a list `models` of `name, dimension, evidence_error, elpd_error` (nats; of the score as it is),
-`reference_error` (a bound, seldom near), `sd` (over seeds, of `evidence` and `elpd`), `seconds` (processor
-time of both with leave-one-out, nothing held out),
+`reference_error` (a bound, seldom near), `sd` (over seeds, of `evidence` and `elpd`, and how many seeds
+`failed`), `seconds` (processor time of both with leave-one-out, nothing held out),
 `nutpie_seconds` (compiling, 4 chains and leave-one-out without refits; null where it was not run) and
 `integrated`; and the largest of each error.
 """
@@ -41,6 +41,7 @@ from scoring import COLD, reference
 
 from synthstats_lightning.programs import ModelGraph, parse_graph
 from synthstats_lightning.programs.canonical import canonical_model
+from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.scoring.engine import score_graph, score_target
 from synthstats_lightning.scoring.marginals.density import build_density
@@ -52,7 +53,7 @@ CASES = {**normal_models.CASES, **other_models.CASES}
 SAMPLED = ("ridge_20x30", "rats", "dyes", "local_level", "reedfrogs", "seeds", "epil", "irt_1pl")
 """Models that nutpie samples, too."""
 SETTINGS = EngineSettings(last_score="elpd")
-LARGEST = {"evidence_error": 0.1, "elpd_error": 0.2, "evidence_sd": 0.03, "elpd_sd": 0.1}
+LARGEST = {"evidence_error": 0.1, "elpd_error": 0.2, "evidence_sd": 0.03, "elpd_sd": 0.1, "failed_sd": 0}
 """Nats that the figures are to stay below; where latents are integrated exactly, half of the first."""
 
 
@@ -62,19 +63,27 @@ def task_of(name: str) -> Task:
 
 
 def spread(graph: ModelGraph, task: Task, seeds: int) -> dict[str, float] | None:
-    """Standard deviations of scores over seeds; `None` for fewer than two."""
-    density = build_density(canonical_model(graph).graph, task.covariates, task.data[task.response])
-    target = integrate(density)
-    found = [
-        score_target(target, seed, settings=SETTINGS, deadline=Deadline(SETTINGS.time_limit))
-        for seed in range(seeds)
-    ]
+    """Standard deviations of scores over seeds, and how many had none; `None` for fewer than two scores."""
     if seeds < 2:
         return None
-    evidence, elpd = [each.evidence for each in found], [each.elpd for each in found]
+    density = build_density(canonical_model(graph).graph, task.covariates, task.data[task.response])
+    target = integrate(density)
+    evidence: list[float] = []
+    elpd: list[float] = []
+    for seed in range(seeds):
+        try:
+            found = score_target(target, seed, settings=SETTINGS, deadline=Deadline(SETTINGS.time_limit))
+        except ProgramFailure as failure:
+            print(f"seed {seed}: {failure}", file=sys.stderr, flush=True)
+            continue
+        evidence += [] if found.evidence is None else [found.evidence]
+        elpd += [] if found.elpd is None else [found.elpd]
+    if min(len(evidence), len(elpd)) < 2:
+        return None
     return {
-        "evidence": statistics.stdev(value for value in evidence if value is not None),
-        "elpd": statistics.stdev(value for value in elpd if value is not None),
+        "evidence": statistics.stdev(evidence),
+        "elpd": statistics.stdev(elpd),
+        "failed": seeds - len(elpd),
     }
 
 
