@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from synthstats_lightning.reports.comparisons import Comparison
+from synthstats_lightning.reports.comparisons import BASELINE, Comparison
 from synthstats_lightning.reports.html.contents import (
     ColumnRow,
     Fact,
@@ -30,7 +30,7 @@ from synthstats_lightning.reports.pictures.task_pictures import DrawnModel, Task
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_posterior import RunPosterior
 from synthstats_lightning.reports.shares import by_origin
-from synthstats_lightning.reports.summaries import FormSummary, ProgramSummary
+from synthstats_lightning.reports.summaries import FormSummary, PosteriorEstimate, ProgramSummary
 from synthstats_lightning.tasks import Prompt, Task, task_prompt
 from synthstats_lightning.tasks.table_task import TableTask
 
@@ -151,13 +151,7 @@ def _facts(found: TaskFindings) -> tuple[Fact, ...]:
                 else f"not seen yet: {percent(estimate.unseen_mass)} of the posterior, estimated",
             )
         )
-        note = f"importance estimate {number(estimate.log_z)} ± {number(estimate.log_z_se)} nats"
-        if found.log_z is None:
-            facts.append(
-                Fact("log Z", f"{number(estimate.log_z)} ± {number(estimate.log_z_se)}", "nats, estimated")
-            )
-        else:
-            facts.append(Fact("Learned log Z", f"{number(found.log_z)} nats", note))
+        facts.append(_log_z_fact(found, estimate))
         facts.append(
             Fact(
                 "Effective sample size",
@@ -173,6 +167,18 @@ def _facts(found: TaskFindings) -> tuple[Fact, ...]:
         note = shown if best is None else f"{shown}, best evidence {number(best)} nats"
         facts.append(Fact(f"Share from {name}", percent(figures["posterior_share"]), note))
     return tuple(facts)
+
+
+def _log_z_fact(found: TaskFindings, estimate: PosteriorEstimate) -> Fact:
+    """Log Z as it was learned, above the baseline's evidence, beside an estimate on the same scale."""
+    baseline = next((each.score.evidence for each in found.comparisons if each.name == BASELINE), None)
+    error = f" ± {number(estimate.log_z_se)}" if estimate.log_z_se > 0 else ""
+    if found.log_z is None:
+        return Fact("log Z", f"{number(estimate.log_z)}{error}", "nats, estimated")
+    value, scale = estimate.log_z, " nats of evidence"
+    if baseline is not None:
+        value, scale = estimate.log_z - baseline, " nats, both above the intercept's evidence"
+    return Fact("Learned log Z", f"{number(found.log_z)} nats", f"its estimate {number(value)}{error}{scale}")
 
 
 def _models(found: TaskFindings) -> tuple[ModelRow, ...]:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import pytest
 
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.reports.comparisons import BASELINE, Comparison
 from synthstats_lightning.reports.html import page as page_module
 from synthstats_lightning.reports.html.contents import Page
 from synthstats_lightning.reports.html.page import number, packed_plotly, percent, render_page, script_json
@@ -18,8 +19,9 @@ from synthstats_lightning.reports.html.task_page import TaskFindings, task_page
 from synthstats_lightning.reports.pictures.learning_curves import LearningCurves, Series
 from synthstats_lightning.reports.pictures.task_pictures import TaskPictures
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.run_posterior import RunPosterior
 from synthstats_lightning.scoring.score import Score
-from tests.support.report_page import HOSTILE, full_page
+from tests.support.report_page import HOSTILE, count_task, full_page, records_of
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 LARGEST = 5_000_000
@@ -175,3 +177,23 @@ def test_where_programs_come_from():
     assert others.note == "2 programs, 1 of them scored, best evidence 3.00 nats"
     alone = task_page(found._replace(records=records[:1]))
     assert not [fact for fact in alone.facts if fact.name.startswith("Share from")]
+
+
+def test_learned_log_z_and_its_estimate_are_on_one_scale():
+    task = count_task()
+    records = records_of(task)
+    posterior = RunPosterior.from_records(task.name, records, task=task)
+    nothing, baseline = Series(np.zeros(0), np.zeros(0)), records[0].score
+    found = TaskFindings(
+        task.name, records, posterior, task, (), TaskPictures(), LearningCurves(*[nothing] * 5), 7.5, (), ()
+    )
+
+    def fact(compared):
+        facts = task_page(found._replace(comparisons=compared)).facts
+        return next(each for each in facts if each.name == "Learned log Z")
+
+    total = posterior.estimate.log_z
+    assert fact(()).note.startswith(f"its estimate {number(total)}")
+    above = fact([Comparison(BASELINE, "", baseline)])
+    assert above.note.startswith(f"its estimate {number(total - baseline.evidence)}")
+    assert above.value == "7.50 nats"
