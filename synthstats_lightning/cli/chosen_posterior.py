@@ -8,6 +8,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.reports.run_posterior import RunPosterior, load_posteriors
+from synthstats_lightning.reports.run_settings import RunSettings
 from synthstats_lightning.tasks import Task
 
 
@@ -52,5 +53,9 @@ def known_task(posterior: RunPosterior) -> Task:
         SystemExit: With `WRONG_USAGE` if the run's configuration does not give it.
     """
     if posterior.task is None:
-        fail(f"the configuration in {posterior.folder} does not give the data of {posterior.task_name!r}")
+        unread = "" if posterior.folder is None else RunSettings(posterior.folder).unread
+        why = f": {unread}" if unread else ""
+        fail(
+            f"the configuration in {posterior.folder} does not give the data of {posterior.task_name!r}{why}"
+        )
     return posterior.task

@@ -18,7 +18,7 @@ from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.findings.unscored import NothingScoredError
 from synthstats_lightning.callbacks.proposals.chat_proposals import ChatProposals
 from synthstats_lightning.cli.checkpoint_choice import choose_checkpoint
-from synthstats_lightning.cli.errors import FAILED, fail, shorten
+from synthstats_lightning.cli.errors import FAILED, fail
 from synthstats_lightning.cli.parser import (
     COMMANDS,
     DESCRIPTION,
@@ -48,6 +48,7 @@ from synthstats_lightning.runtime.durable_files import out_of_space
 from synthstats_lightning.runtime.former_names import saved_hyper_parameters
 from synthstats_lightning.runtime.strategies import check_strategy
 from synthstats_lightning.runtime.threads import limit_threads
+from synthstats_lightning.runtime.union_errors import shorten
 from synthstats_lightning.warm_start import DemonstrationDataModule
 
 LOOKING = ("validate", "test", "predict")

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from jsonargparse import ActionConfigFile, ArgumentParser
 
 from synthstats_lightning.__about__ import __version__
-from synthstats_lightning.cli.errors import fail, shorten
+from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.runtime.shipped import shipped_configs, shipped_file
+from synthstats_lightning.runtime.union_errors import shorten
 
 PROGRAM = "synthstats-lightning"
 DESCRIPTION = f"""\

@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentError
 
-from synthstats_lightning.cli.errors import shorten
 from synthstats_lightning.cli.parser import find_config
 from synthstats_lightning.reports.run_settings import built_tasks
+from synthstats_lightning.runtime.union_errors import shorten
 from synthstats_lightning.tasks import Task, get_task
 
 TASK_HELP = (

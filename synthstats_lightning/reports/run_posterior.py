@@ -282,7 +282,11 @@ class RunPosterior:
     def _known_task(self) -> Task:
         if self.task is None:
             where = "" if self.folder is None else f" in {self.folder}"
-            raise ValueError(f"the configuration{where} does not give the data of task {self.task_name!r}")
+            unread = "" if self.folder is None else RunSettings(self.folder).unread
+            why = f": {unread}" if unread else ""
+            raise ValueError(
+                f"the configuration{where} does not give the data of task {self.task_name!r}{why}"
+            )
         return self.task
 
     def _scorer(self) -> ProgramScorer:

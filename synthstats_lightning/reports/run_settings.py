@@ -10,6 +10,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.runtime.union_errors import shorten
 from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.settings import EngineSettings
@@ -29,10 +30,12 @@ class RunSettings:
         tasks: Empty where the configuration does not say, or its data are not there any more.
         reward: From a score to a log reward, without the terms that need somebody to ask.
         left_out: What is therefore missing, a line each.
+        unread: Why the data cannot be read; empty where they can.
     """
 
     def __init__(self, folder: Path) -> None:
         self.left_out: list[str] = []
+        self.unread = ""
         self.tasks: list[Task] = []
         path = folder / CONFIGURATION
         config: dict[str, Any] = {}
@@ -56,7 +59,8 @@ class RunSettings:
             words = data.get("proposal", "nothing"), data.get("instructions", "short")
             self.tasks = [looking(task, *words) for task in built_tasks(data.get("tasks", []))]
         except Exception as error:  # its files may be gone, or be elsewhere
-            self.left_out.append(f"the pictures: the data cannot be read: {' '.join(str(error).split())}")
+            self.unread = f"{shorten(str(error))} (paths in it are from the working directory)"
+            self.left_out.append(f"the pictures: the data cannot be read: {self.unread}")
 
     def scorer(self) -> ProgramScorer:
         """Workers that score as the run's did; they start with the first program."""

@@ -101,6 +101,12 @@ def test_a_run_without_scores_or_data(tmp_path, rows, capsys):
     lost = write_run(tmp_path / "lost", [Score(evidence=1.0, structure="line")], data={})
     for command in (("forecast", lost, *new), ("export", lost, "--output", tmp_path / "model.py")):
         assert "does not give the data of task 'dugongs'" in refused(capsys, *command)
+    table = {"class_path": "CSVTask", "init_args": {"path": "gone.csv", "response": "length"}}
+    moved = write_run(
+        tmp_path / "moved", [Score(evidence=1.0, structure="line")], data={"init_args": {"tasks": [table]}}
+    )
+    said = refused(capsys, "export", moved, "--output", tmp_path / "model.py")
+    assert "no CSV file at gone.csv (paths in it are from the working directory)" in said
 
 
 @pytest.mark.slow
