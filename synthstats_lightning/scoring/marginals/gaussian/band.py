@@ -220,7 +220,8 @@ class BandFactor:
         holds = holds & schur.flatten(1).isfinite().all(1)
         eye = torch.eye(count, dtype=precision.dtype)
         self._core, info = torch.linalg.cholesky_ex(torch.where(holds[:, None, None], schur, eye))
-        return holds & (info == 0)
+        found: Tensor = holds & (info == 0)
+        return found
 
     def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
         """The precision's inverse times a vector, whose last number belongs nowhere."""
