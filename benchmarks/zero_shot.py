@@ -15,7 +15,7 @@ JSON, by data set: `scored_share`, `ess` and `ess_blind` (effective sample size 
 `median_scored_share`, `worst_scored_share`, `median_ratio`, `environments_below_baseline` (simulated
 instances whose best program has less evidence than the intercept alone). Of the policy on its own grammar:
 `form_prior_total_variation`, `calibration_worst_z`, `simulated_gain_nats`, `wrong_columns`; see
-`zero_shot_parts/simulated.py`.
+`language_models/zero_shot_parts/simulated.py`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from language_models.zero_shot_parts.simulated import calibration, frequencies, gain
+from language_models.zero_shot_parts.weighted import figures, weighted, written
 from rich.console import Console
 from rich.table import Table
-from zero_shot_parts.simulated import calibration, frequencies, gain
-from zero_shot_parts.weighted import figures, weighted, written
 
 from synthstats_lightning import CSVTask, ProgramScorer
 from synthstats_lightning.policy import Policy, load_policy

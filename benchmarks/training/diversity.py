@@ -1,6 +1,6 @@
 """What objectives find with equal calls of the scorer: how good, how many, how well they predict together.
 
-    python benchmarks/diversity.py --json diversity.json
+    python benchmarks/training/diversity.py --json diversity.json
 
 Each objective trains the tiny policy on two thirds of the rows of the dugongs and of the peregrines (a count
 response), from the same start, with the same reward, learning rate and number of scored programs. GFlowNet
@@ -23,6 +23,7 @@ import argparse
 import functools
 import json
 import logging
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -31,7 +32,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from figures_file import figures_file
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
@@ -57,7 +57,11 @@ from synthstats_lightning.scoring.prediction.heldout import held_out_rows
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from figures_file import figures_file
+
+ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = EngineSettings(heldout_fraction=1 / 3)
 GOOD, WIDER, MAX_STACKED = 3.0, 5.0, 60
 ROUND, EVERY, WARM_UP, FRESH = 48, 2, 96, 512
