@@ -12,6 +12,7 @@ NOT_PUBLIC = {
     "tasks/reference",
     "policy/tiny",
     "policy/tiny_episodes",
+    "policy/writer",
     "cli",
 }
 """What runs as or beside a program, programs, weights, and the command line, which has a page of its own."""

@@ -16,6 +16,7 @@ from jsonargparse import ArgumentParser, Namespace
 from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.cli.parser import PROGRAM, find_config
 from synthstats_lightning.runtime.command_time import check_minutes
+from synthstats_lightning.runtime.shipped import shipped_file
 from synthstats_lightning.searchers.methods import Method, budget_overlay, named_method
 from synthstats_lightning.tasks import CSVTask
 
@@ -59,7 +60,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=None,
         help="distinct programs to have scored at most, by any method, instead of --minutes",
     )
-    parser.add_argument("--policy", type=str | None, default=None, help="language model; tiny by default")
+    parser.add_argument(
+        "--policy",
+        type=str | None,
+        default=None,
+        help="language model; tiny by default; writer for groups, categories, sequences and many columns",
+    )
     parser.add_argument("--description", type=str | None, default=None, help="one sentence on the data")
     parser.add_argument("--name", type=str | None, default=None, help="of the task; by default the file's")
     parser.add_argument("--output", type=str, default="runs", help="folder that gets the run's folder")
@@ -100,7 +106,7 @@ def run(options: Namespace) -> Any:
         for path in options.compare:
             if not Path(path).is_file():
                 raise FileNotFoundError(f"compare must name files with programs, got {path}, which is none")
-        overlays = [find_config(name) for name in options.config]
+        overlays = [find_config(name) for name in [*policy_overlays(options.policy), *options.config]]
         task = CSVTask(**settings)
         most = most_covariates(options.policy or policy_of(overlays))
         if most is not None and len(task.understood.predictors) > most and not OWN_CHOICE & set(settings):
@@ -168,6 +174,20 @@ def _method(options: Namespace) -> tuple[Method | None, dict[str, Any], int | No
     if options.steps is None:
         check_minutes(options.minutes)
     return method, {}, options.steps
+
+
+def policy_overlays(policy: str | None) -> list[str]:
+    """Configurations that a bundled policy comes with, beside its name.
+
+    Args:
+        policy: Name of the policy; by default the one that `BASE` is for, which needs none.
+    """
+    from synthstats_lightning.policy.loading import BUNDLED, TINY
+
+    if policy is None or policy == TINY or policy not in BUNDLED:
+        return []
+    name = f"policy/{policy}"
+    return [] if shipped_file(name, (".yaml",)) is None else [name]
 
 
 def policy_of(overlays: Sequence[str]) -> str | None:

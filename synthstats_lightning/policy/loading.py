@@ -40,7 +40,9 @@ TINY = "tiny"
 """Name of the bundled policy."""
 TINY_EPISODES = "tiny-episodes"
 """Name of the bundled policy that experiments before it writes a program."""
-BUNDLED = {TINY: "tiny", TINY_EPISODES: "tiny_episodes"}
+WRITER = "writer"
+"""Name of the bundled policy that points at columns and reads digests."""
+BUNDLED = {TINY: "tiny", TINY_EPISODES: "tiny_episodes", WRITER: "writer"}
 """Names of the bundled policies and their folders."""
 
 
@@ -57,8 +59,8 @@ def load_policy(
     """Load a causal language model and put an adapter on it, or have all of it learn.
 
     Args:
-        name_or_folder: `"tiny"` or `"tiny-episodes"` for a bundled policy, a folder with a transformers
-            model, or a hub name.
+        name_or_folder: `"tiny"`, `"tiny-episodes"` or `"writer"` for a bundled policy, a folder with a
+            transformers model, or a hub name.
         lora: The adapter; `None` for none, which leaves a frozen policy equal to its reference.
         model: How the base is loaded.
         adapter: Folder of a saved adapter to start from, instead of a new one by `lora`.

@@ -14,7 +14,7 @@ ONSETS = split(
 VOWELS = split("a e i o u a e i o u ai ea oo ou y")
 CODAS = ("", "", "", *split("b d f g k l m n p r s t x z ck ll nd ng nt rb rd rk sh ss st th"))
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-FORBIDDEN = RESERVED_NAMES | frozenset(keyword.kwlist) | {"mu", "nu", "sigma"}
+FORBIDDEN = RESERVED_NAMES | frozenset(keyword.kwlist) | {"mu", "nu", "sigma", "len"}
 
 
 def made_up_word(rng: Random) -> str:

@@ -27,7 +27,7 @@ STEPS = 5
 
 
 def test_every_overlay_of_a_real_model_is_known_here() -> None:
-    bundled = {"tiny", "tiny_pretraining", "tiny_episodes_pretraining", "writer_pretraining"}
+    bundled = {"tiny", "tiny_pretraining", "tiny_episodes_pretraining", "writer", "writer_pretraining"}
     assert {path.stem for path in (CONFIGS / "policy").glob("*.yaml")} - bundled == set(KINDS)
 
 

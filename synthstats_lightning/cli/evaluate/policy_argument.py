@@ -97,14 +97,15 @@ def _of_model(value: str, num_programs: int) -> NamedPolicy:
 
     from synthstats_lightning.evaluation.entrants import PolicyWriter
     from synthstats_lightning.module import GFlowNetModule
-    from synthstats_lightning.policy.loading import BUNDLED
+    from synthstats_lightning.policy.loading import BUNDLED, WRITER
     from synthstats_lightning.runtime.checkpoints import newest_checkpoint, usable_checkpoint
 
     path = Path(value)
     if value in BUNDLED and not path.exists():
         module = GFlowNetModule(policy=value, tasks=["evaluated"])
         module.configure_model()
-        return NamedPolicy(PolicyWriter(module, num_programs), {"model": value})
+        proposal = "digest" if value == WRITER else "nothing"
+        return NamedPolicy(PolicyWriter(module, num_programs, None, proposal), {"model": value})
     if not path.exists():
         raise FileNotFoundError(
             f"policy must be a checkpoint, a .jsonl file of programs or one of {', '.join(BUNDLED)},"

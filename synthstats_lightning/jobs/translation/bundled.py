@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-BUNDLED = ("tiny", "tiny-episodes")
+BUNDLED = ("tiny", "tiny-episodes", "writer")
 """Policies that come with the package, as `policy.loading` has them."""
 HUB = "policy/qwen3"
 """The configuration that goes over a job's base for any other policy."""
