@@ -46,7 +46,7 @@ def with_roles(columns: Sequence[Column], roles: Mapping[str, str], response: Co
     """Columns with the roles that a task says apart from them, without those that it leaves out.
 
     Args:
-        columns: The covariates.
+        columns: The covariates of a task, as its prompts describe them.
         roles: Name to role, `LEFT_OUT` among them; what counts are out of is a total without being said.
         response: The column that is to be modelled.
     """
