@@ -166,8 +166,8 @@ def resolve(name_or_folder: str) -> str:
     like_path = name_or_folder.startswith((".", "/", "~")) or name_or_folder.count("/") > 1
     if like_path:
         raise FileNotFoundError(
-            f"no model {name_or_folder!r}: give 'tiny', an existing folder with a transformers model, "
-            "or a hub name such as 'Qwen/Qwen3-0.6B'"
+            f"no model {name_or_folder!r}: give {', '.join(map(repr, BUNDLED))}, an existing folder with a"
+            " transformers model, or a hub name such as 'Qwen/Qwen3-0.6B'"
         )
     return name_or_folder
 
