@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 from random import Random
 
@@ -14,7 +15,8 @@ ONSETS = split(
 VOWELS = split("a e i o u a e i o u ai ea oo ou y")
 CODAS = ("", "", "", *split("b d f g k l m n p r s t x z ck ll nd ng nt rb rd rk sh ss st th"))
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-FORBIDDEN = RESERVED_NAMES | frozenset(keyword.kwlist) | {"mu", "nu", "sigma", "len"}
+FORBIDDEN = RESERVED_NAMES | frozenset((*keyword.kwlist, *dir(builtins))) | {"mu", "nu", "sigma"}
+"""No made-up column has these names: programs of the grammars use them, functions of Python among them."""
 
 
 def made_up_word(rng: Random) -> str:

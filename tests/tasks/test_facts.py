@@ -34,12 +34,12 @@ def test_requests_in_pointers_say_roles_and_digests_leave_out_what_is_no_fact():
     facts = task_prompt(looking(task, "digest")).facts
     table = pointer_table(facts)
     assert request_text(facts, table).splitlines()[1:] == [
-        "<c1>: count, 47 to 810, total",
-        "response <y>: count, 0 to 46, out of <c1>",
+        "<total>: count, 47 to 810, total",
+        "response <y>: count, 0 to 46, out of <total>",
     ]
     digest = task_digest(task)
     assert {scan.name for scan in digest.scan} >= {"hospital"}
-    everything = {"hospital": "<c2>", "operations": "<c1>"}
+    everything = {"hospital": "<c1>", "operations": "<total>"}
     positions = [digest_positions(digest, facts.response, names) for names in (everything, table.names)]
     assert set(positions[1]) < set(positions[0])
     assert len(positions[1]) < len(positions[0])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
+from synthstats_lightning.policy.pointers.naming import own_names
 from synthstats_lightning.policy.pointers.order import turned
 from synthstats_lightning.policy.pointers.table import PointerTable
-from synthstats_lightning.policy.pointers.vocabulary import count_of
+from synthstats_lightning.policy.pointers.vocabulary import count_of, index_of
 from synthstats_lightning.policy.pointers.words import Word, words
 
 _ASSIGNED = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
+_TIMES = re.compile(r"(\w+)\*\Z")
 
 
 def source_pieces(source: str, table: PointerTable) -> list[str]:
@@ -21,15 +24,39 @@ def source_pieces(source: str, table: PointerTable) -> list[str]:
     """
     pieces = [""]
     text = turned(source)
-    for word in words(text):
-        pointer = table.names.get(word.text) if word.kind == "name" else None
-        if word.kind == "number" and word.sizes:
-            pointer = size_pointer(word, text, table)
+    found = list(words(text))
+    own = own_names(found, table.names)
+    reached = 0
+    for word in found:
+        if word.start < reached:
+            continue
+        pointer, end = _pointer(word, text, table)
+        reached = max(reached, end)
         if pointer is None:
-            pieces[-1] += word.text
+            pieces[-1] += _plain(word, own)
         else:
             pieces += [pointer, ""]
     return pieces
+
+
+def _pointer(word: Word, text: str, table: PointerTable) -> tuple[str | None, int]:
+    """The pointer that a word begins with, if it does, and where in the text what it stands for ends."""
+    if word.kind == "number":
+        if word.sizes:
+            return size_pointer(word, text, table), 0
+        return _stride_pointer(word, text, table), 0
+    pointer = table.names.get(word.text) if word.kind == "name" else None
+    if pointer is not None and word.inside >= 0:
+        place = table.places.get(index_of(pointer), "")
+        if place and re.match(rf"{re.escape(place)}(?![\w.])", text[word.start :]):
+            return index_of(pointer), word.start + len(place)
+    return pointer, 0
+
+
+def _plain(word: Word, own: Mapping[str, str]) -> str:
+    if word.kind == "text" and word.text[1:-1] in own:
+        return f"{word.text[0]}{own[word.text[1:-1]]}{word.text[-1]}"
+    return own.get(word.text, word.text) if word.kind == "name" else word.text
 
 
 def size_pointer(word: Word, source: str, table: PointerTable) -> str | None:
@@ -47,6 +74,21 @@ def size_pointer(word: Word, source: str, table: PointerTable) -> str | None:
         return candidates[0] if candidates else None
     stated = [found[1] for found in _ASSIGNED.finditer(source, 0, word.start)]
     indices = re.findall(rf"\b{stated[-1]}\[([^\]]*)\]", source) if stated else []
-    named = {name for index in indices for name in re.findall(r"\w+", index)}
-    indexing = [count_of(table.names[name]) for name in table.names if name in named]
-    return next((pointer for pointer in candidates if pointer in indexing), candidates[0])
+    return _first_named(candidates, indices, table) or candidates[0]
+
+
+def _stride_pointer(word: Word, source: str, table: PointerTable) -> str | None:
+    """The pointer to the size of an inner group in an index such as `outer*4 + inner`; `None` elsewhere."""
+    times = _TIMES.search(source, max(0, word.start - 200), word.start) if word.inside >= 0 else None
+    if times is None or times[1] not in table.names:
+        return None
+    candidates = [pointer for pointer, number in table.counts.items() if str(number) == word.text]
+    behind = re.match(r"[^\]]*", source[word.start :])
+    return _first_named(candidates, [behind[0]] if behind else [], table)
+
+
+def _first_named(candidates: Sequence[str], texts: Sequence[str], table: PointerTable) -> str | None:
+    """The first of some pointers to sizes whose column is named in some texts."""
+    named = {name for text in texts for name in re.findall(r"\w+", text)}
+    sizes = [count_of(table.names[name]) for name in table.names if name in named]
+    return next((pointer for pointer in candidates if pointer in sizes), None)

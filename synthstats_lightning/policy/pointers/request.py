@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from synthstats_lightning.policy.pointers.table import PointerTable, is_group, levels_of
-from synthstats_lightning.policy.pointers.vocabulary import RESPONSE, count_of
+from synthstats_lightning.policy.pointers.table import PointerTable, is_group
+from synthstats_lightning.policy.pointers.vocabulary import RESPONSE, count_of, index_of
 from synthstats_lightning.tasks.columns import Column, number
 from synthstats_lightning.tasks.facts import LIMIT_ROLES, Facts
 
@@ -39,12 +39,13 @@ def column_text(column: Column, table: PointerTable, view: str = "") -> str:
     pointer = table.names[column.name]
     size = count_of(pointer) if count_of(pointer) in table.counts and pointer != RESPONSE else ""
     if pointer != RESPONSE and is_group(column):
-        return f"{pointer}{size}: group of {levels_of(column)}"
+        return f"{pointer}{size}: group of {table.counts[count_of(pointer)]}"
     total = ""
     if column.total is not None:
         total = f", out of {table.names.get(str(column.total), str(column.total))}"
     if column.role in LIMIT_ROLES.values():  # whose values are those of the response, or none
         return f"{pointer}: {column.role}"
+    place = index_of(pointer) if index_of(pointer) in table.places else ""
     role = f", {column.role}" if column.role in ROLES else ""
     ends = f"{number(column.low)} to {number(column.high)}"
-    return f"{pointer}{size}{view}: {column.kind}, {ends}{total}{role}"
+    return f"{pointer}{size}{place}{view}: {column.kind}, {ends}{total}{role}"

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from synthstats_lightning.policy.pointers.naming import clear_names
 from synthstats_lightning.policy.pointers.order import turned
 from synthstats_lightning.policy.pointers.pieces import source_pieces
 from synthstats_lightning.policy.pointers.request import request_text
@@ -50,6 +51,9 @@ class PointerSpelling:
         size: Tokens of the model's vocabulary.
         name: Name of the policy, for messages.
         reads_digests: Whether its model embeds the positions of a digest.
+
+    Raises:
+        ValueError: If the tokenizer lacks a pointer, being of an earlier version.
     """
 
     plain = False
@@ -60,6 +64,12 @@ class PointerSpelling:
         self.name = name
         self.reads_digests = reads_digests
         self.ids: dict[str, int] = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
+        known = tokenizer.get_vocab()
+        if missing := [token for token in SPECIAL_TOKENS if token not in known]:
+            raise ValueError(
+                f"tokenizer of policy {name!r} must have every pointer of this version, and lacks"
+                f" {len(missing)}, {missing[0]} among them: train it anew, or use the version that trained it"
+            )
         self._pointers = {self.ids[pointer]: pointer for pointer in POINTERS}
 
     def prompt(self, rules: str, request: str, thinking: bool, data: str, facts: Facts | None) -> list[int]:
@@ -188,8 +198,7 @@ class PointerSpelling:
     def _named(self, marked: str, table: PointerTable) -> str:
         """Names in place of pointers, and other names for what the program calls like a column."""
         found = list(words(marked))
-        own = {word.text for word in found if word.kind == "name"}
-        other = {name: free_name(name, {*own, *table.names}) for name in sorted(own & table.names.keys())}
+        other = clear_names(found, table.names)
         texts = table.texts
         pieces = []
         for word in found:
@@ -212,16 +221,3 @@ def _filled(marked: str, texts: dict[str, str]) -> Iterable[str]:
         around = marked[max(0, place - 1) : place] + marked[place + 1 : place + 2]
         touches = any(each.isalnum() or each == "_" or each in _POINTERS for each in around)
         yield pointer if touches else texts.get(pointer, pointer)
-
-
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken: the given one with as many underscores behind it as that takes.
-
-    Args:
-        name: What it is like.
-        taken: Names that it may not be.
-    """
-    known = set(taken)
-    while name in known:
-        name += "_"
-    return name

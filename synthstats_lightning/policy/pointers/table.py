@@ -6,13 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, GROUPS, RESPONSE, count_of, view_of
+from synthstats_lightning.policy.pointers.vocabulary import (
+    COLUMNS,
+    GROUPS,
+    PARTS,
+    RESPONSE,
+    count_of,
+    index_of,
+    view_of,
+)
 from synthstats_lightning.policy.prompt_room import PromptError
 from synthstats_lightning.tasks.columns import Column
-from synthstats_lightning.tasks.facts import LIMIT_ROLES, Facts
+from synthstats_lightning.tasks.facts import Facts
 
 MOST_LEVELS = 60
-"""Different values up to which a column of counts may be an index."""
+"""Different values up to which a column of counts from 0 may be an index."""
+FEWEST_STEPS, MOST_STEPS = 8, 150
+"""Different values of a column of whole numbers, of which there are no more than rows, that is an index."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +32,18 @@ class PointerTable:
     Attributes:
         names: Name of each column, the response and views included, to its pointer.
         counts: Pointer to a size, to that size.
+        places: Pointer to a column as an index, to how a program writes it: `year - 1871`.
     """
 
     names: Mapping[str, str]
     counts: Mapping[str, int]
+    places: Mapping[str, str]
 
     @property
     def texts(self) -> dict[str, str]:
         """Pointer to what a program has in its place."""
         texts = {pointer: name for name, pointer in self.names.items()}
-        return texts | {pointer: str(number) for pointer, number in self.counts.items()}
+        return {**texts, **{pointer: str(number) for pointer, number in self.counts.items()}, **self.places}
 
 
 def pointer_table(facts: Facts, deal: Random | None = None) -> PointerTable:
@@ -45,8 +57,11 @@ def pointer_table(facts: Facts, deal: Random | None = None) -> PointerTable:
         PromptError: If there are more columns, or columns of groups, than pointers.
     """
     grouped = [column for column in facts.columns if is_group(column)]
-    plain = [column for column in facts.columns if not is_group(column)]
     names: dict[str, str] = {}
+    for column in facts.columns:
+        if column.role in PARTS and PARTS[column.role] not in names.values():
+            names[column.name] = PARTS[column.role]
+    plain = [column for column in facts.columns if not is_group(column) and column.name not in names]
     for columns, pointers, what in ((plain, COLUMNS, "covariates"), (grouped, GROUPS, "columns of groups")):
         if len(columns) > len(pointers):
             raise PromptError(
@@ -55,13 +70,24 @@ def pointer_table(facts: Facts, deal: Random | None = None) -> PointerTable:
             )
         chosen = pointers if deal is None else deal.sample(pointers, len(columns))
         names |= dict(zip((column.name for column in columns), chosen, strict=False))
-    sizes = ((column.name, levels_of(column)) for column in facts.columns)
-    counts = {count_of(names[name]): number for name, number in sizes if number}
+    sized = [(column, levels_of(column, facts.rows)) for column in facts.columns]
+    counts = {count_of(names[column.name]): number for column, number in sized if number}
+    places = {
+        index_of(names[column.name]): _place(column)
+        for column, number in sized
+        if number and names[column.name] in COLUMNS
+    }
     if facts.levels:
         counts[count_of(RESPONSE)] = facts.levels - 1
-    plain_names = {column.name for column in plain}
-    views = {view: view_of(names[name]) for view, name in facts.views.items() if name in plain_names}
-    return PointerTable({**names, **views, facts.response.name: RESPONSE}, counts)
+    viewed = (*COLUMNS, PARTS["exposure"])
+    views = {view: view_of(names[name]) for view, name in facts.views.items() if names.get(name) in viewed}
+    return PointerTable({**names, **views, facts.response.name: RESPONSE}, counts, places)
+
+
+def _place(column: Column) -> str:
+    """A column of whole numbers as places from 0."""
+    low = int(column.low)
+    return f"{column.name} {'-' if low > 0 else '+'} {abs(low)}" if low else column.name
 
 
 def is_group(column: Column) -> bool:
@@ -73,15 +99,17 @@ def is_group(column: Column) -> bool:
     return (column.role == "group" or len(column.levels) > 2) and column.low >= 0
 
 
-def levels_of(column: Column) -> int:
+def levels_of(column: Column, rows: int) -> int:
     """Size of what a column may be the index of; 0 of a column that is no index.
 
     Args:
         column: As a prompt describes it.
+        rows: Rows of the table.
     """
     if is_group(column):
         return max(len(column.levels), int(column.high) + 1)
-    if column.role in LIMIT_ROLES.values():
+    if column.role in PARTS or column.kind not in ("count", "integer"):
         return 0
-    few = column.kind == "count" and column.low == 0 and 2 <= column.high < MOST_LEVELS
-    return int(column.high) + 1 if few else 0
+    values = int(column.high) - int(column.low) + 1
+    few = column.low == 0 and 2 < values <= MOST_LEVELS
+    return values if few or FEWEST_STEPS <= values <= min(MOST_STEPS, rows) else 0

@@ -19,7 +19,8 @@ _WORD = re.compile(
 )
 _BEFORE = re.compile(r"\.[ \t]*\Z")
 _BEHIND = re.compile(r"[ \t]*=(?!=)")
-_SIZE = re.compile(r"\b(?:shape|size)=[(\[]?[\w., ]*\Z")
+_SIZE = re.compile(r"\b(?:shape|size)=[(\[]?[\w., *]*\Z")
+_INDEXED = re.compile(r"[\w)\]]\Z")
 
 
 class Word(NamedTuple):
@@ -31,12 +32,14 @@ class Word(NamedTuple):
         text: As it is written.
         start: Where in the text it begins.
         sizes: Of a number: whether it is the size of something, a value of `shape=`.
+        inside: Where the innermost index that it stands in begins, behind the bracket; -1 outside of all.
     """
 
     kind: Kind
     text: str
     start: int
     sizes: bool = False
+    inside: int = -1
 
 
 def words(source: str) -> Iterator[Word]:
@@ -45,19 +48,23 @@ def words(source: str) -> Iterator[Word]:
     Args:
         source: Python source, whether it can be parsed or not.
     """
-    depth = 0
+    opened: list[int] = []  # of each open bracket the place behind it if it indexes something, else -1
     for found in _WORD.finditer(source):
         text, start = found[0], found.start()
         before = source[max(0, start - 60) : start]
+        inside = max(opened, default=-1)
         if found.lastgroup == "text":
             yield Word("text", text, start)
         elif found.lastgroup == "number":
-            yield Word("number", text, start, _SIZE.search(before) is not None)
+            yield Word("number", text, start, _SIZE.search(before) is not None, inside)
         elif found.lastgroup == "name":
             attribute = _BEFORE.search(before)
-            argument = depth > 0 and _BEHIND.match(source, found.end())
-            yield Word("other" if attribute or argument else "name", text, start)
+            argument = bool(opened) and _BEHIND.match(source, found.end())
+            yield Word("other" if attribute or argument else "name", text, start, inside=inside)
         else:
             if found.lastgroup == "bracket":
-                depth = max(0, depth + (1 if text in "([{" else -1))
+                if text in "([{":
+                    opened.append(start + 1 if text == "[" and _INDEXED.search(before) else -1)
+                elif opened:
+                    opened.pop()
             yield Word("other", text, start)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -49,7 +48,6 @@ class Draft:
     features: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._suffix = clear_suffix(self.request.names)
         self._used: dict[str, int] = {}
 
     @property
@@ -58,13 +56,16 @@ class Draft:
         return "\n    ".join((HEADER, *self.statements))
 
     def name(self, stem: str) -> str:
-        """A name that nothing else has: the stem, then the stem with 2, 3 and so on.
+        """A name that nothing else has: the stem, then the stem with 2, 3 and so on; `_` behind a column's.
 
         Args:
             stem: One of `STEMS`.
         """
         number = self._used[stem] = self._used.get(stem, 0) + 1
-        return f"{stem}{number if number > 1 else ''}{self._suffix}"
+        name = f"{stem}{number if number > 1 else ''}"
+        while name in self.request.names:
+            name += "_"
+        return name
 
     def state(self, stem: str, law: str) -> str:
         """States a random variable and returns its name.
@@ -202,16 +203,4 @@ def choice(rng: Random, weights: Mapping[str, float]) -> str:
     return rng.choices(names, [weights[name] for name in names])[0]
 
 
-def clear_suffix(names: tuple[str, ...]) -> str:
-    """What stands behind every parameter's name so that none is a column's: nothing, or some `_`.
-
-    Args:
-        names: Everything that the program has in scope of the data.
-    """
-    suffix = ""
-    while any(re.fullmatch(rf"({'|'.join(STEMS)})\d*{suffix}", name) for name in names):
-        suffix += "_"
-    return suffix
-
-
-__all__ = ["HEADER", "STEMS", "Axis", "Draft", "Range", "choice", "clear_suffix", "coarse_span", "plus"]
+__all__ = ["HEADER", "STEMS", "Axis", "Draft", "Range", "choice", "coarse_span", "plus"]

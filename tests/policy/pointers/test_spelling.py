@@ -9,6 +9,7 @@ import pytest
 
 from synthstats_lightning.policy.pointers.pieces import source_pieces
 from synthstats_lightning.policy.pointers.request import request_text
+from synthstats_lightning.policy.pointers.spelling import PointerSpelling
 from synthstats_lightning.policy.pointers.table import pointer_table
 from synthstats_lightning.policy.pointers.vocabulary import COLUMNS
 from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
@@ -91,7 +92,7 @@ def test_sizes_point_at_the_column_that_indexes_them(writer):
     facts = Facts(columns, replace(RESPONSE, name="radon"), 90, levels=4, views={"floor_z": "floor"})
     table = pointer_table(facts)
     assert request_text(facts, table) == (
-        "rows: 90\n<g1><g1.n>: group of 12\n<g2><g2.n>: group of 12\n<c1><c1.n><c1.z>: count, 0 to 4\n"
+        "rows: 90\n<g1><g1.n>: group of 12\n<g2><g2.n>: group of 12\n<c1><c1.n><c1.i><c1.z>: count, 0 to 4\n"
         "response <y>: continuous, -1 to 2<y.n>"
     )
     source = (
@@ -100,12 +101,82 @@ def test_sizes_point_at_the_column_that_indexes_them(writer):
         "    w = pm.Normal('w', 0, 1, shape=3)\n    mu = u[rater] + v[floor, county] + floor_z"
     )
     assert source_pieces(source, table)[1::2] == [
-        *("<g2>", "<c1>", "<g1>", "<c1.z>"),
+        *("<g2>", "<c1.i>", "<g1>", "<c1.z>"),
         "<y.n>",
         *("<c1.n>", "<g1.n>"),
         "<g2.n>",
     ]
     assert writer.decode(writer.encode_program(source, facts), facts) == source
+
+
+def test_places_and_strides_are_pointers_that_only_whole_numbers_have(writer):
+    columns = (
+        Column("year", "count", 1871.0, 1970.0),
+        Column("depth", "integer", -4.0, 5.0),
+        Column("site", "count", 0.0, 2.0),
+        Column("pole", "count", 0.0, 7.0),
+        Column("weight", "continuous", 0.0, 9.0),
+        Column("births", "count", 3.0, 4000.0),
+    )
+    facts = Facts(columns, RESPONSE, 120)
+    table = pointer_table(facts)
+    assert "<c1><c1.n><c1.i>: count, 1871 to 1970" in request_text(facts, table)
+    assert table.counts == {"<c1.n>": 100, "<c2.n>": 10, "<c3.n>": 3, "<c4.n>": 8}
+    source = (
+        'with pm.Model() as model:\n    w = pm.GaussianRandomWalk("w", sigma=1, shape=100)\n'
+        '    v = pm.Normal("v", 0, 1, shape=3*8)\n    d = pm.Normal("d", 0, 1, shape=10)\n'
+        "    m = w[year - 1871] + v[site*8 + pole] + d[depth + 4] + year*(year - 1871) + w[(year - 1871) % 7]"
+    )
+    assert source_pieces(source, table)[1::2] == [
+        *("<c1.i>", "<c3.i>", "<c4.n>", "<c4.i>", "<c2.i>", "<c1>", "<c1>", "<c1.i>"),
+        *("<c2.n>", "<c3.n>", "<c4.n>", "<c1.n>"),
+    ]
+    assert writer.decode(writer.encode_program(source, facts), facts) == source
+    few = pointer_table(replace(facts, rows=60))
+    assert few.places == {"<c2.i>": "depth + 4", "<c3.i>": "site", "<c4.i>": "pole"}  # no year for each row
+
+
+def test_columns_of_one_purpose_have_pointers_that_are_never_copied(writer):
+    roles = ("upper limit", "exposure", "total", "standard error", "exposure", "")
+    names = ("cut", "area", "n", "se", "area2", "x")
+    columns = tuple(
+        Column(name, "continuous", 0.0, 1.0, role=role) for name, role in zip(names, roles, strict=True)
+    )
+    facts = Facts(columns, replace(RESPONSE, total="n"), 20, views={"area_z": "area", "x_z": "x"})
+    table = pointer_table(facts)
+    pointers = ("<upper>", "<exposure>", "<total>", "<error>", "<c1>", "<c2>")
+    assert [table.names[name] for name in names] == list(pointers)
+    assert (table.names["area_z"], table.names["x_z"]) == ("<exposure.z>", "<c2.z>")
+    assert request_text(facts, table) == (
+        "rows: 20\n<upper>: upper limit\n<exposure><exposure.z>: continuous, 0 to 1, exposure\n"
+        "<total>: continuous, 0 to 1, total\n<error>: continuous, 0 to 1, standard error\n"
+        "<c1>: continuous, 0 to 1, exposure\n<c2><c2.z>: continuous, 0 to 1\n"
+        "response <y>: continuous, -1 to 2, out of <total>"
+    )
+    assert written(writer, "f(upper=<upper>, n=<total>, sigma=<error>)*<exposure>*<lower>", facts) == (
+        "f(upper=cut, n=n, sigma=se)*area*<lower>"
+    )
+
+
+def test_a_program_that_gives_way_to_columns_is_written_as_any_other(writer):
+    source = 'with pm.Model() as model:\n    {0} = pm.Normal("{0}", 0, 1)\n    pm.Normal("y", {0}*{1}, 1)'
+    clear = writer.encode_program(source.format("a", "x"), facts_of("x"))
+    assert writer.encode_program(source.format("a_", "a"), facts_of("a")) == clear
+    assert writer.decode(clear, facts_of("a")) == source.format("a_", "a")
+    both = "a_ = 1\na__ = 2\nb_ = a_ + a__ + a"
+    assert writer.decode(writer.encode_program(both, facts_of("a")), facts_of("a")) == both
+
+
+def test_a_tokenizer_of_an_earlier_version_is_refused(writer):
+    class Earlier:
+        def get_vocab(self):
+            return {name: i for name, i in writer.tokenizer.get_vocab().items() if name != "<upper>"}
+
+        def convert_tokens_to_ids(self, token):
+            return self.get_vocab().get(token)
+
+    with pytest.raises(ValueError, match=r"policy 'mine' must have every pointer .* lacks 1, <upper> among"):
+        PointerSpelling(Earlier(), 1280, "mine")
 
 
 def test_names_units_and_words_are_in_no_prompt(writer):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.pretraining.wide import WEIGHTS, draw_program, draw_request, request_of, simulate
-from synthstats_lightning.pretraining.wide.draft import clear_suffix
 from synthstats_lightning.pretraining.wide.locations import FORMS
 from synthstats_lightning.pretraining.wide.request import Request
 from synthstats_lightning.pretraining.wide.responses import FAMILIES, family_weights
@@ -122,9 +121,6 @@ def test_features_and_families_are_those_that_the_engine_knows(drawn):
 
 
 def test_parameters_give_way_to_columns():
-    assert clear_suffix(("x", "y")) == ""
-    assert clear_suffix(("a", "mu")) == "_"
-    assert clear_suffix(("b12", "u_")) == "__"
     columns = (Column("a", "continuous", 0.0, 1.0), Column("tau", "count", 0.0, 9.0))
     request = Request(columns, Column("mu", "continuous", 0.0, 5.0), 30)
     for seed in range(50):

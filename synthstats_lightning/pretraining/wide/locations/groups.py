@@ -93,7 +93,7 @@ def write_nested(draft: Draft) -> str:
     level = draft.level()
     term = group_effects(draft, outer)
     number = num_levels(inner)
-    effects = draft.pooled("v", str(num_levels(outer) * number), 0.2 * draft.target.span)
+    effects = draft.pooled("v", f"{num_levels(outer)}*{number}", 0.2 * draft.target.span)
     others = other_terms(draft, {outer.name, inner.name})
     return plus(level, term, f"{effects}[{outer.name}*{number} + {inner.name}]", *others)
 
