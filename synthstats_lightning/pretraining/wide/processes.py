@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Numbers = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,14 @@ class HSGP(NamedTuple):
     c: float
     covariance: Covariance
 
-    def prior(self, name: str, X: Floats) -> Floats:
+    def prior(self, name: str, X: Numbers) -> Floats:
         """A draw of the process.
 
         Args:
             name: Name of the random variable.
             X: Covariate of shape `[rows, 1]`.
         """
-        values = X[:, 0]
+        values = np.asarray(X, np.float64)[:, 0]
         middle = (values.max() + values.min()) / 2
         half = self.c * float(np.abs(values - middle).max())
         roots = np.arange(1, self.m + 1) * np.pi / (2 * half)

@@ -93,6 +93,18 @@ def _regression(table: _Table) -> None:
         table.index(table.rng.choice((3, 3, 4, 5, 8)), role="")
 
 
+def _predictors(table: _Table, none: float, grouped: float) -> None:
+    """Adds what may explain the response beside a total or an exposure: nothing, covariates or groups.
+
+    Args:
+        table: The request while it is drawn.
+        none: Chance that there is nothing else, as in a table of operations and deaths.
+        grouped: Chance of groups where there is something.
+    """
+    if table.rng.random() >= none:
+        _grouped(table) if table.rng.random() < grouped else _regression(table)
+
+
 def _grouped(table: _Table) -> None:
     table.rows = max(table.rows, 12)
     table.index(table.rng.randint(4, max(4, min(40, table.rows // 3))))
@@ -133,7 +145,7 @@ def _rates(table: _Table) -> None:
         float(round(size) + 2),
         "exposure",
     )
-    _regression(table) if table.rng.random() < 0.5 else _grouped(table)
+    _predictors(table, none=0.12, grouped=0.5)
 
 
 def _totals(table: _Table) -> None:
@@ -149,7 +161,7 @@ def _totals(table: _Table) -> None:
     shares = sorted(table.rng.random() for _ in range(2))
     lowest, highest = round(shares[0] * high * 0.5), max(1, round(shares[1] * high))
     table.range = (float(min(lowest, highest - 1)), float(highest))
-    _regression(table) if table.rng.random() < 0.5 else _grouped(table)
+    _predictors(table, none=0.2 if isinstance(table.total, str) else 0.0, grouped=0.5)
 
 
 def _errors(table: _Table) -> None:
@@ -178,7 +190,7 @@ def _events(table: _Table) -> None:
     table.range = (float(f"{high * 10 ** table.rng.uniform(-2.5, -1.0):.2g}"), float(f"{high:.3g}"))
     table.rows = max(table.rows, 24)
     table.censored = "upper" if table.rng.random() < 0.85 else "lower"
-    _regression(table) if table.rng.random() < 0.7 else _grouped(table)
+    _predictors(table, none=0.0, grouped=0.3)
 
 
 def _persons_and_items(table: _Table) -> None:
