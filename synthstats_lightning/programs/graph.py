@@ -28,6 +28,24 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class EventColumn:
+    """A table's own column of events, which a column of limits stands for.
+
+    Programs as people write them choose with it where a response is censored; it holds what the limits hold,
+    and may be used for nothing else.
+
+    Attributes:
+        limits: The column of limits, infinite where the event was seen.
+        cut: The number that stands where the response was cut short.
+        seen: The number that stands where the event was seen.
+    """
+
+    limits: str
+    cut: int = 0
+    seen: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class DataSchema:
     """What a model graph may refer to: the columns of a task, without any value.
 
@@ -37,6 +55,9 @@ class DataSchema:
         response_dtype: `"float64"` or `"int64"`.
         num_rows: Rows of the data set; every column and the response have shape `(num_rows,)`.
         views: Name to what programs may use besides; a model graph has its expression.
+        censoring: `"lower"` and `"upper"` to the column that says where the response was cut short. Programs
+            see its name and no value of it.
+        events: Name to a column of events that programs may choose limits with.
     """
 
     columns: Mapping[str, str]
@@ -44,6 +65,8 @@ class DataSchema:
     response_dtype: str
     num_rows: int
     views: Mapping[str, View] = field(default_factory=dict)
+    censoring: Mapping[str, str] = field(default_factory=dict)
+    events: Mapping[str, EventColumn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

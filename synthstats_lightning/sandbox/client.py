@@ -17,6 +17,7 @@ from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed
+from synthstats_lightning.sandbox.hidden import without_limits
 from synthstats_lightning.sandbox.limits import SandboxLimits
 from synthstats_lightning.sandbox.outcome import fail, interpret, worth_another_try
 from synthstats_lightning.sandbox.process import SandboxError, WorkerProcess
@@ -162,7 +163,8 @@ class Sandbox:
                     f"covariate {name!r} must be {schema.columns[name]} of shape ({schema.num_rows},), got"
                     f" {values.dtype} of shape {values.shape}"
                 )
-        ordered = {name: np.asarray(covariates[name]) for name in schema.columns}
+        hidden = without_limits(schema, covariates)
+        ordered = {name: np.asarray(hidden[name]) for name in schema.columns}
         return self._run(Job(source, build=True, schema=schema, covariates=ordered))[0]
 
     def execute(self, source: str) -> str:

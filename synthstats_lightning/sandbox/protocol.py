@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from synthstats_lightning.programs.graph import DataSchema, View
+from synthstats_lightning.programs.graph import DataSchema, EventColumn, View
 from synthstats_lightning.runtime.frames import pack, unpack
 
 MAX_REQUEST = 1 << 30
@@ -50,5 +50,6 @@ class Job:
         schema = None
         if fields["schema"] is not None:
             views = {name: View(**view) for name, view in fields["schema"]["views"].items()}
-            schema = DataSchema(**{**fields["schema"], "views": views})
+            events = {name: EventColumn(**event) for name, event in fields["schema"]["events"].items()}
+            schema = DataSchema(**{**fields["schema"], "views": views, "events": events})
         return cls(**{**fields, "schema": schema})

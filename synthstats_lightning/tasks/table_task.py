@@ -68,6 +68,8 @@ class TableTask(Task):
             _renamed(view_name, view.column, renamed): replace(view, column=renamed[view.column])
             for view_name, view in understood.views.items()
         }
+        if self.domain_knowledge:
+            self.events = understood.events
         self.check_varies()
 
     @cached_property

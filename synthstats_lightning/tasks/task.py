@@ -15,7 +15,7 @@ import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import LIMITS, NO_LIMIT
 from synthstats_lightning.programs.fingerprint import data_fingerprint
-from synthstats_lightning.programs.graph import DataSchema, View
+from synthstats_lightning.programs.graph import DataSchema, EventColumn, View
 from synthstats_lightning.tasks.columns import Array, Column, as_column, column_kind, plain_names
 from synthstats_lightning.tasks.response_transform import ResponseTransform, named_transform
 
@@ -83,6 +83,8 @@ class Task:
 
     views: Mapping[str, View] = MappingProxyType({})
     """Name to what programs may use besides the columns, made from them; in no model graph and no score."""
+    events: Mapping[str, EventColumn] = MappingProxyType({})
+    """Name to a column of events, for programs that choose limits with it; no prompt names them."""
     tell_views: bool = False
     """Whether the prompt names the views, which the bundled policies were not made for."""
     roles: Mapping[str, str] = MappingProxyType({})
@@ -430,6 +432,8 @@ class Task:
             response_dtype=str(self.data[self.response].dtype),
             num_rows=self.num_rows,
             views=dict(self.views),
+            censoring=dict(self.censoring),
+            events=dict(self.events),
         )
 
     @cached_property
@@ -445,6 +449,8 @@ class Task:
             names.append(astuple(self.transform))
         if self.censoring:
             names.append(self.censoring)
+        if self.events:
+            names.append({name: astuple(event) for name, event in self.events.items()})
         seen = json.dumps([*names, views] if views else names)
         return hashlib.sha256(seen.encode()).hexdigest()[:32]
 

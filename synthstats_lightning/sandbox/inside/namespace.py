@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.sandbox.inside.columns import column, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
 from synthstats_lightning.sandbox.protocol import Job
@@ -68,6 +69,10 @@ def columns_of(job: Job) -> dict[str, Any]:
         columns |= {name: view_of(columns[view.column], view) for name, view in job.schema.views.items()}
         placeholder: Response = response(job.schema.response, job.schema.num_rows, job.schema.response_dtype)
         columns[job.schema.response] = placeholder
+        for name, event in job.schema.events.items():
+            limits = columns[event.limits]
+            columns[name] = np.where(limits < NO_LIMIT, event.cut, event.seen)
+            placeholder.limits = (*placeholder.limits, limits)
     return columns
 
 

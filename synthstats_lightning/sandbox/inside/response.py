@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.sandbox.inside.instead import instead_of
 from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling
 
@@ -59,10 +60,18 @@ class Response(np.ndarray):
     """The response: usable as `observed=`, in `pm.Data` that is observed, and for its shape and dtype.
 
     It may be put in another order and shape, and split: what a model observes of it are still its rows.
+
+    Attributes:
+        response_name: Its name.
+        rescaling: How it was rescaled.
+        limits: Columns of limits, infinite where a row was not cut short: what
+            `np.where(event == 0, time, np.inf)`
+            of the whole response is, for whatever says which rows these are.
     """
 
     response_name: str
     rescaling: Rescaling
+    limits: tuple[Array, ...] = ()
 
     def __array_finalize__(self, source: Any) -> None:
         self.response_name = getattr(source, "response_name", "the response")
@@ -96,10 +105,24 @@ class Response(np.ndarray):
             return func(np.empty(self.shape), *args[1:], **kwargs)
         if func in (np.zeros_like, np.ones_like, np.empty_like, np.full_like):
             return func(np.empty(self.shape, self.dtype), *args[1:], **kwargs)
+        if func is np.where and len(args) == 3 and not kwargs:
+            chosen = next((each for each in self.limits if self._chosen(each, *args)), None)
+            if chosen is not None:
+                return chosen
         if func in ARRANGING:
             plain = [_plain(value) for value in args]
             return self._pieces(func(*plain, **{name: _plain(value) for name, value in kwargs.items()}))
         self._refuse_to(func.__name__)
+
+    def _chosen(self, limits: Array, condition: Any, first: Any, second: Any) -> bool:
+        """Whether a choice takes the response where it was cut short, and infinity elsewhere."""
+        cut = np.asarray(limits) < NO_LIMIT
+        own, other = (first, second) if first is self else (second, first)
+        wanted = cut if own is first else ~cut
+        given = np.asarray(condition)
+        unbounded = not isinstance(other, Response) and np.ndim(other) == 0 and float(other) >= NO_LIMIT
+        same = given.shape == wanted.shape and given.dtype.kind in "biu" and bool((given == wanted).all())
+        return own is self and unbounded and same
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)

@@ -48,7 +48,13 @@ class TaskMessage:
 
     def to_json(self) -> dict[str, Any]:
         """What `runtime.frames.pack` takes."""
-        schema = {**asdict(self.schema), "columns": dict(self.schema.columns), "views": {}}
+        schema = {
+            **asdict(self.schema),
+            "columns": dict(self.schema.columns),
+            "views": {},
+            "censoring": {},
+            "events": {},
+        }
         return {
             **vars(self),
             "schema": schema,

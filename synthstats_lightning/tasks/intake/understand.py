@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
+from synthstats_lightning.programs.graph import EventColumn
 from synthstats_lightning.tasks.intake.assembly import kept_rows, named_columns, stored_columns
 from synthstats_lightning.tasks.intake.column_reading import KINDS, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
@@ -22,6 +25,7 @@ from synthstats_lightning.tasks.intake.drafts import (
 from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read
 from synthstats_lightning.tasks.intake.given_names import GivenNames
+from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, ROLES
 from synthstats_lightning.tasks.intake.table_reading import read_table
@@ -120,11 +124,13 @@ def understand(
     warnings += _warnings(drafts)
     # roles are final: names, rows and values follow
     described = named_columns(drafts, known.keys(units, "units"))
+    events: dict[str, EventColumn] = {}
     values = {column.name: draft.reading.values for column, draft in zip(described, drafts, strict=True)}
     for place, (column, draft) in enumerate(zip(described, drafts, strict=True)):
         if draft.role in EVENT_ROLES:
             described[place], values[column.name], told = _limits(column, draft, own)
             warnings += [] if draft.original in said_roles else [told]
+            events |= _event_column(draft, described[place].name, {each.name for each in described})
     for column, codes in date_parts_of(described, said_parts, raw, missing):
         described.append(column)
         values[column.name] = codes
@@ -146,6 +152,7 @@ def understand(
         missing=tuple(missing),
         notes=(*notes, *left_out, *filled),
         warnings=tuple(warnings),
+        events=events,
     )
 
 
@@ -166,3 +173,13 @@ def _limits(column: UnderstoodColumn, draft: Draft, own: Draft) -> tuple[Underst
         limits,
         told,
     )
+
+
+def _event_column(draft: Draft, limits: str, taken: set[str]) -> dict[str, EventColumn]:
+    """A column of events by its name, if programs may know it by numbers."""
+    if draft.reading.kind not in ("number", "boolean"):
+        return {}
+    (name,) = python_names([draft.original], taken)
+    codes = np.unique(draft.reading.values[~np.isnan(draft.reading.values)]).astype(int).tolist()
+    cut, seen = codes if draft.role == "event" else reversed(codes)
+    return {name: EventColumn(limits, cut, seen)}

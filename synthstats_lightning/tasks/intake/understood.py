@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
-from synthstats_lightning.programs.graph import View
+from synthstats_lightning.programs.graph import EventColumn, View
 from synthstats_lightning.tasks.columns import Array
 from synthstats_lightning.tasks.intake.encodings import Encoding, numbers_of
 from synthstats_lightning.tasks.intake.missing import MISSING_NUMBERS, without_gaps
@@ -73,6 +73,7 @@ class UnderstoodData:
         missing: Further spellings of missing cells.
         notes: What was decided of the table as a whole, a sentence each.
         warnings: What the user should look at.
+        events: Name to a column of events in numbers, for which a column of limits stands.
     """
 
     source: str
@@ -87,6 +88,7 @@ class UnderstoodData:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    events: Mapping[str, EventColumn] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
