@@ -62,7 +62,7 @@ class Response(np.ndarray):
     It may be put in another order and shape, and split: what a model observes of it are still its rows.
 
     Attributes:
-        response_name: Its name.
+        response_name: Name of the column that it stands for.
         rescaling: How it was rescaled.
         limits: Columns of limits, infinite where a row was not cut short: what
             `np.where(event == 0, time, np.inf)`
