@@ -448,7 +448,8 @@ class Task:
         if self.transform is not None:
             names.append(astuple(self.transform))
         if self.censoring:
-            names.append(self.censoring)
+            # stored scores of programs that saw the limits' values may be forged
+            names.append({"hidden": self.censoring})
         if self.events:
             names.append({name: astuple(event) for name, event in self.events.items()})
         seen = json.dumps([*names, views] if views else names)

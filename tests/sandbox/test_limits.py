@@ -61,6 +61,8 @@ def test_limits_chosen_by_the_table_s_own_column_are_the_column_of_limits(sandbo
         "np.where(event == 0, time, 500)",
         "np.where(event == 0, time[::-1], np.inf)",
         "np.where(event == 0, time, age)",
+        "np.where(event == 0, time, None)",
+        "np.where(event == 0, time, a)",
     ],
 )
 def test_other_choices_have_no_values_of_the_response(sandbox, task, limits):

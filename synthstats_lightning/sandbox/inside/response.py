@@ -64,9 +64,9 @@ class Response(np.ndarray):
     Attributes:
         response_name: Name of the column that it stands for.
         rescaling: How it was rescaled.
-        limits: Columns of limits, infinite where a row was not cut short: what
-            `np.where(event == 0, time, np.inf)`
-            of the whole response is, for whatever says which rows these are.
+        limits: Columns of limits, infinite where a row was not cut short. A choice of the whole response
+            where it was cut short and of infinity elsewhere is one of these, as in
+            `np.where(event == 0, time, np.inf)`.
     """
 
     response_name: str
@@ -120,7 +120,7 @@ class Response(np.ndarray):
         own, other = (first, second) if first is self else (second, first)
         wanted = cut if own is first else ~cut
         given = np.asarray(condition)
-        unbounded = not isinstance(other, Response) and np.ndim(other) == 0 and float(other) >= NO_LIMIT
+        unbounded = isinstance(other, int | float | np.number) and float(other) >= NO_LIMIT
         same = given.shape == wanted.shape and given.dtype.kind in "biu" and bool((given == wanted).all())
         return own is self and unbounded and same
 
