@@ -195,6 +195,11 @@ def is_noisy(target: Target) -> bool:
     return smooth_form(target) is not target
 
 
+def is_dear(target: Target) -> bool:
+    """Whether each density of a target is a search of its own: estimators then take fewer draws."""
+    return is_noisy(target) or bool(getattr(target, "dear", False))
+
+
 def has_funnels(target: Target) -> TypeGuard[Standardisable]:
     """Whether there is something in a target to standardise."""
     return bool(getattr(target, "funnels", ()))

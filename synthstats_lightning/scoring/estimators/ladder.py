@@ -15,6 +15,7 @@ from synthstats_lightning.scoring.density.target import (
     evaluate,
     has_funnels,
     is_coupled,
+    is_dear,
     is_noisy,
     smooth_form,
 )
@@ -41,6 +42,8 @@ BRIDGE_PRIOR_FRACTION = 0.5
 """Share of the prior where SMC starts: the modes of a model that importance sampling fails on may mislead."""
 CHECKED_DRAWS = 60
 """Draws from the posterior at which what was integrated out by a rule is checked."""
+GOOD_ENOUGH = 0.6
+"""Share of the effective sample size asked for at which the proposal of a dear target is adapted no more."""
 BRIDGE_COMPONENTS = 4
 """Student-t components kept where SMC starts: every gradient pays for each."""
 
@@ -116,7 +119,7 @@ def climb(
     """
     if target.dimension == 0:
         return Posterior(without_parameters(target), None, target)
-    full, settings = settings, thriftier(settings) if is_noisy(target) else settings
+    full, settings = settings, thriftier(settings, is_noisy(target)) if is_dear(target) else settings
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
     effort, searched = 1, smooth_form(target)
@@ -161,11 +164,12 @@ def climb(
     return Posterior(particles, Search(pilot, proposal), target)
 
 
-def thriftier(settings: EngineSettings) -> EngineSettings:
+def thriftier(settings: EngineSettings, noisy: bool) -> EngineSettings:
     """Settings for a target whose every density is a search of its own, of few parameters and one mode.
 
     Args:
         settings: Those of other targets.
+        noisy: Whether its density is an unbiased estimate, whose noise a good proposal must leave room for.
     """
     return replace(
         settings,
@@ -173,6 +177,7 @@ def thriftier(settings: EngineSettings) -> EngineSettings:
         starts=max(settings.starts // 2, 2),
         adaptation_draws=max(settings.adaptation_draws // 2, 100),
         importance_draws=max(settings.importance_draws // 4, 100),
+        good_ess_fraction=settings.good_ess_fraction if noisy else GOOD_ENOUGH * settings.good_ess_fraction,
     )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import Partial, RowSubset, Target
+from synthstats_lightning.scoring.marginals.clusters.integrator import integrate_clusters
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
@@ -65,7 +66,12 @@ class Checkable(Integrated, Protocol):
 Integrator = Callable[[Density], Integrated | None]
 """A model to one without a block; `None` where the integrator has none to take, or fails its own check."""
 
-INTEGRATORS: tuple[Integrator, ...] = (integrate_gaussian, integrate_groups, integrate_laplace)
+INTEGRATORS: tuple[Integrator, ...] = (
+    integrate_gaussian,
+    integrate_groups,
+    integrate_laplace,
+    integrate_clusters,
+)
 """In the order in which they are tried."""
 
 

@@ -27,7 +27,7 @@ from synthstats_lightning.scoring.estimators.particles import (
 )
 from synthstats_lightning.scoring.estimators.psis import pareto_shape
 from synthstats_lightning.scoring.prediction.given_rows import GivenRows
-from synthstats_lightning.scoring.prediction.nearby_folds import nearby_posterior
+from synthstats_lightning.scoring.prediction.nearby_folds import nearby_posterior, of_refits
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 
@@ -93,9 +93,8 @@ def held_out_density(
     if reweighted is not None:
         density, mcse = mean_densities(reweighted, particles.log_likelihood[:, rows])
         return HeldOut(density, mcse, reweighted)
-    near = nearby_posterior(
-        target, particles, search, given, settings.fold_draws, settings, generator, deadline
-    )
+    fewer = of_refits(target, settings)
+    near = nearby_posterior(target, particles, search, given, fewer.fold_draws, fewer, generator, deadline)
     if near is None and is_noisy(target):
         raise ProgramFailure(
             FailureCategory.SCORER_LIMIT,

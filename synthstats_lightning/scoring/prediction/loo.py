@@ -17,6 +17,7 @@ from synthstats_lightning.scoring.density.target import (
     Target,
     finite_or_minus_infinity,
     is_coupled,
+    is_dear,
     is_noisy,
     pointwise,
 )
@@ -26,7 +27,7 @@ from synthstats_lightning.scoring.estimators.particles import Particles, kish
 from synthstats_lightning.scoring.estimators.psis import Loo, good_pareto_k, importance_loo, psis_loo
 from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_rows
 from synthstats_lightning.scoring.prediction.island_errors import island_errors
-from synthstats_lightning.scoring.prediction.nearby_folds import within_reach
+from synthstats_lightning.scoring.prediction.nearby_folds import of_refits, within_reach
 from synthstats_lightning.scoring.prediction.row_columns import own_columns, row_columns, side_by_side
 from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
@@ -99,8 +100,9 @@ def leave_one_out(
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
     settings = settings.for_rows(target.num_observations, is_coupled(target))
-    if is_noisy(target):
-        return _noisy(target, particles, search, settings, generator, deadline, first_row)
+    if is_dear(target):
+        fewer = of_refits(target, settings)
+        return _dear(target, particles, search, fewer, generator, deadline, first_row)
     if particles.annealing is not None:
         return _annealed(target, particles, search, settings, generator, deadline, first_row)
     loo = _by_reweighting(target, particles, first_row, deadline)
@@ -122,7 +124,7 @@ def leave_one_out(
     return result
 
 
-def _noisy(
+def _dear(
     target: Target,
     particles: Particles,
     search: Search,
@@ -131,7 +133,7 @@ def _noisy(
     deadline: Deadline,
     first_row: int,
 ) -> LooResult:
-    """Leave-one-out of a target whose densities are estimates: more draws where it is noisy, few refits.
+    """Leave-one-out of a target of dear densities, or of estimates: more draws where it is noisy, few refits.
 
     Raises:
         ProgramFailure: `SCORER_LIMIT` where its error stays too large, or too many rows need refits.
@@ -150,17 +152,21 @@ def _noisy(
     if len(rows) > FOLD_CHUNK:
         raise ProgramFailure(
             FailureCategory.SCORER_LIMIT,
-            f"leave-one-out of a model whose latent block is integrated out by weighted draws: {len(rows)} of"
+            f"leave-one-out of a model whose latents are integrated out by {_means(target)}: {len(rows)} of"
             f" {len(bad)} rows need refits, too many",
         )
     result = _with_refits(target, particles, search, loo, rows, settings, generator, deadline, first_row)
     if not result.mcse <= settings.max_annealed_se:
         raise ProgramFailure(
             FailureCategory.SCORER_LIMIT,
-            "leave-one-out of a model whose latent block is integrated out by weighted draws: standard error"
+            f"leave-one-out of a model whose latents are integrated out by {_means(target)}: standard error"
             f" {result.mcse:.2g} nats (at most {settings.max_annealed_se:g})",
         )
     return result
+
+
+def _means(target: Target) -> str:
+    return "weighted draws" if is_noisy(target) else "quadrature"
 
 
 def _thinned(target: Target, particles: Particles) -> Particles:

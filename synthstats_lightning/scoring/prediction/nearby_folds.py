@@ -10,6 +10,7 @@ fold's posterior looks much like the full one does in its own coordinates.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ from synthstats_lightning.scoring.density.target import (
     finite_or_minus_infinity,
     has_funnels,
     is_coupled,
+    is_dear,
     is_noisy,
     log_likelihood_of,
     own_densities,
@@ -48,6 +50,26 @@ FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
 MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
+FEW_ROUNDS = 2
+"""Rounds of adaptation of a refit of a dear target before it is drawn from again."""
+DEAR = 2
+"""By what draws of refits are divided where each density is a search of its own."""
+
+
+def of_refits(target: Target, settings: EngineSettings) -> EngineSettings:
+    """Settings of refits: with fewer draws where each density is a search of its own.
+
+    Args:
+        target: What is refitted.
+        settings: Those of other targets; also of estimates, whose noise takes all draws.
+    """
+    if is_noisy(target) or not is_dear(target):
+        return settings
+    return replace(
+        settings,
+        fold_draws=max(settings.fold_draws // DEAR, 100),
+        adaptation_rounds=min(settings.adaptation_rounds, FEW_ROUNDS),
+    )
 
 
 class FoldSample(NamedTuple):
@@ -158,10 +180,13 @@ def nearby_posterior(
 def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[Tensor, " draws"]:
     """Log density of one row given all others, at each draw."""
     whole, theta = near.whole, near.particles.theta
-    if is_noisy(whole):
+    if is_dear(whole):
         # all rows' densities would take as many times as long
-        every = torch.ones_like(given)
-        own = log_likelihood_of(whole, theta, every) - log_likelihood_of(whole, theta, given)
+        every = log_likelihood_of(whole, theta, torch.ones_like(given))
+        # of an estimate only what comes by the same random numbers
+        noisy = is_noisy(whole)
+        others = log_likelihood_of(whole, theta, given) if noisy else near.particles.log_likelihood.sum(-1)
+        own = every - others
         return finite_or_minus_infinity(own)
     return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
 

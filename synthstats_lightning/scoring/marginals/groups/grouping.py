@@ -54,12 +54,12 @@ def find_groupings(compiled: Compiled) -> list[Grouping]:
     known = {i: c.numpy() for i, c in enumerate(constants) if c is not None and c.dtype is torch.int64}
     found = []
     for parameter in compiled.parameters:
-        if parameter.size < 2 or not _independent_scalars(parameter):
+        if parameter.size < 2 or not independent_scalars(parameter):
             continue
         units = np.arange(parameter.size).reshape(parameter.shape)
         values = propagate(compiled.graph, compiled.shapes, known, parameter.node, units)
         dependent = frozenset(i for i, part in enumerate(values) if part is not None)
-        if _another_reads(compiled, dependent):
+        if another_reads(compiled, dependent):
             continue
         rows = of_factor(
             [values[i] for i in response.inputs], entry.ranks, compiled.shapes[compiled.graph.response]
@@ -71,15 +71,24 @@ def find_groupings(compiled: Compiled) -> list[Grouping]:
     return sorted(found, key=lambda each: (-each.size, each.parameter.node))
 
 
-def _independent_scalars(parameter: Parameter) -> bool:
-    """Whether a latent's entries are independent draws of a density on a line."""
+def independent_scalars(parameter: Parameter) -> bool:
+    """Whether a latent's entries are independent draws of a density on a line.
+
+    Args:
+        parameter: The latent, as the model lays it out.
+    """
     distribution = parameter.distribution
     plain = distribution.coordinates is None and not distribution.event_rank
     return plain and distribution.support is not Support.MIXED and parameter.anchor is None
 
 
-def _another_reads(compiled: Compiled, dependent: frozenset[int]) -> bool:
-    """Whether a latent's own prior depends on the nodes."""
+def another_reads(compiled: Compiled, dependent: frozenset[int]) -> bool:
+    """Whether any latent's prior depends on some nodes.
+
+    Args:
+        compiled: The model, compiled.
+        dependent: The nodes.
+    """
     return any(
         node.op == "random" and index != compiled.graph.response and not dependent.isdisjoint(node.inputs)
         for index, node in enumerate(compiled.graph.nodes)

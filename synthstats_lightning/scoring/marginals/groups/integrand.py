@@ -163,18 +163,28 @@ class Integrand:
         compiled, particles, nodes = self.compiled, *u.shape[:2]
         values: list[Tensor | None] = [None] * (compiled.num_slots + len(self.combined))
         for node, value in outer.values.items():
-            values[node] = _repeated(value, nodes)
+            values[node] = repeated(value, nodes)
         coordinate = self._flat(u)
-        x, log_jacobian = self._constrained(values, coordinate)
-        values[self.parameter.node] = x
+        prior = self.prior_at(values, coordinate)
         for slot, function, inputs in self.steps:
             values[slot] = function(*[values[i] for i in inputs])
-        prior = self.prior_term.log_prob(values, x, coordinate if self.by_logs else None) + log_jacobian
         rows = compiled.response_term.log_prob(values)
         shape = (particles * nodes, compiled.num_observations)
         if rows.shape != shape:
             rows = rows.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
-        return Terms(_plain(prior.reshape(particles, nodes, -1)), _plain(rows.reshape(particles, nodes, -1)))
+        return Terms(plain(prior.reshape(particles, nodes, -1)), plain(rows.reshape(particles, nodes, -1)))
+
+    def prior_at(self, values: list[Tensor | None], u: Tensor) -> Tensor:
+        """Log prior density of each entry of the latent in its unconstrained coordinate.
+
+        Args:
+            values: Value of every node so far; the latent's is put there.
+            u: Unconstrained values, particles first, in the model's padded layout.
+        """
+        x, log_jacobian = self._constrained(values, u)
+        values[self.parameter.node] = x
+        found: Tensor = self.prior_term.log_prob(values, x, u if self.by_logs else None) + log_jacobian
+        return found
 
     def prior_draws(
         self, outer: Outer, count: int, generator: torch.Generator
@@ -187,8 +197,8 @@ class Integrand:
             generator: Source of all randomness.
         """
         parameter = self.parameter
-        repeated = {node: _repeated(value, count) for node, value in outer.values.items()}
-        hyperparameters = self.hyperparameters(Outer(outer.particles * count, repeated))
+        read = {node: repeated(value, count) for node, value in outer.values.items()}
+        hyperparameters = self.hyperparameters(Outer(outer.particles * count, read))
         shape = (outer.particles * count, *self.padded)
         draws = parameter.distribution.sample(generator, shape, *hyperparameters)
         largest = ancestral.LARGEST
@@ -226,13 +236,22 @@ def without_latent(graph: ModelGraph, parameter: Parameter, value: float) -> Mod
     return replace(graph, nodes=tuple(nodes))
 
 
-def _repeated(value: Tensor, times: int) -> Tensor:
-    """Each particle's value so many times in a row."""
+def repeated(value: Tensor, times: int) -> Tensor:
+    """Each particle's value so many times in a row.
+
+    Args:
+        value: Values, particles first.
+        times: How many times.
+    """
     if times == 1:
         return value
     return value[:, None].expand(-1, times, *value.shape[1:]).flatten(0, 1)
 
 
-def _plain(values: Tensor) -> Tensor:
-    """Log-densities without NaN; an infinite density has no mass at a point."""
+def plain(values: Tensor) -> Tensor:
+    """Log-densities without NaN; an infinite density has no mass at a point.
+
+    Args:
+        values: Log-densities of any shape.
+    """
     return values.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)

@@ -83,7 +83,7 @@ class Quadrature:
         def evaluated(u: Tensor, chosen: Tensor) -> Tensor:
             part = outer if len(chosen) == outer.particles else outer.select(chosen)
             terms = self.integrand(part, u)
-            return terms.prior + summed(_counted(terms.rows, given), self.groups)
+            return terms.prior + summed(counted(terms.rows, given), self.groups)
 
         return evaluated
 
@@ -141,7 +141,7 @@ class Quadrature:
             terms = self.integrand(outer.select(pending), nodes.u)
             here = None if points is None else points[pending]
             base = self._base(terms, nodes, here, count)
-            tables = self._tables(terms, base, given, changes)
+            tables = tables_of(terms.rows, base, given, self.groups, changes)
             done = torch.ones(len(pending), dtype=torch.bool)
             if reach != REACHES[-1]:
                 done = self._fallen(tables, given, count)
@@ -167,7 +167,7 @@ class Quadrature:
         nodes = place(modes, REACHES[-1], finer)
         terms = self.integrand(outer, nodes.u)
         base = self._base(terms, nodes, points, modes.centre.shape[1])
-        return Nodes(nodes.u, self._tables(terms, base, given, False).whole)
+        return Nodes(nodes.u, tables_of(terms.rows, base, given, self.groups, changes=False).whole)
 
     def _prior_moments(self, outer: Outer) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of each element's prior, where they are known `[particles, 1, elements]`."""
@@ -214,25 +214,7 @@ class Quadrature:
         alone[count // 2] = 0.0
         return torch.where(points[:, None], alone, base)
 
-    def _tables(self, terms: Terms, base: Tensor, given: Tensor, changes: bool) -> _Tables:
-        counted = _counted(terms.rows, given)
-        whole = base + summed(counted, self.groups)
-        if not changes:
-            return _Tables(whole, None)
-        own = spread(whole, self.groups)
-        if bool(counted.isfinite().all()):
-            others = own - terms.rows
-        else:
-            # right also where a node is impossible for one of an element's rows only
-            possible = counted.isfinite()
-            finite = torch.where(possible, counted, 0.0)
-            rest = base + summed(finite, self.groups)
-            lost = spread(summed((~possible).to(counted.dtype), self.groups), self.groups)
-            others = spread(rest, self.groups) - finite
-            others = torch.where(lost - (~possible).to(counted.dtype) > 0, -torch.inf, others)
-        return _Tables(whole, others if bool(given.all()) else torch.where(given, others, own + terms.rows))
-
-    def _fallen(self, tables: _Tables, given: Tensor, modes: int) -> Tensor:
+    def _fallen(self, tables: Tables, given: Tensor, modes: int) -> Tensor:
         """Particles at which every integrand that counts has fallen off at the outermost nodes."""
         read = summed(given.to(torch.float64), self.groups)
         done = _has_fallen(tables.whole.detach(), modes) | (read == 0)
@@ -245,7 +227,7 @@ class Quadrature:
 
     def _summed_up(
         self,
-        tables: _Tables,
+        tables: Tables,
         terms: Terms,
         given: Tensor,
         points: Tensor | None,
@@ -267,19 +249,58 @@ class Quadrature:
         return integral, torch.where(lost, -torch.inf, changed.logsumexp(1)), alone
 
 
-class _Tables(NamedTuple):
-    """Log integrands with their weights at the nodes, each row's of its element."""
+class Tables(NamedTuple):
+    """Log integrands with their weights at the nodes.
+
+    Attributes:
+        whole: Of each element's prior and given rows.
+        changed: Of the same without row i where it is given, with row i where it is not, for its element;
+            `None` where they are not wanted.
+    """
 
     whole: Float[Tensor, "particles nodes elements"]
     changed: Float[Tensor, "particles nodes rows"] | None
+
+
+def tables_of(rows: Tensor, base: Tensor, given: Tensor, groups: RowGroups, changes: bool) -> Tables:
+    """Log integrands at the nodes.
+
+    Args:
+        rows: Log-likelihood of each row `[particles, nodes, rows]`.
+        base: Log prior and weight of each node `[particles, nodes, elements]`.
+        given: Which rows count.
+        groups: The rows that read each element.
+        changes: Whether those with one row less or more are wanted.
+    """
+    known = counted(rows, given)
+    whole = base + summed(known, groups)
+    if not changes:
+        return Tables(whole, None)
+    own = spread(whole, groups)
+    if bool(known.isfinite().all()):
+        others = own - rows
+    else:
+        # right also where a node is impossible for one of an element's rows only
+        possible = known.isfinite()
+        finite = torch.where(possible, known, 0.0)
+        rest = base + summed(finite, groups)
+        lost = spread(summed((~possible).to(known.dtype), groups), groups)
+        others = spread(rest, groups) - finite
+        others = torch.where(lost - (~possible).to(known.dtype) > 0, -torch.inf, others)
+    return Tables(whole, others if bool(given.all()) else torch.where(given, others, own + rows))
 
 
 def _joined(first: Modes, second: Modes) -> Modes:
     return Modes(*(torch.cat(parts, 1) for parts in zip(first, second, strict=True)))
 
 
-def _counted(rows: Tensor, given: Tensor) -> Tensor:
-    """Log-likelihoods of the given rows, 0 for others."""
+def counted(rows: Tensor, given: Tensor) -> Tensor:
+    """Log-likelihoods of the given rows, 0 for others.
+
+    Args:
+        rows: Of all rows.
+        given: Which rows count.
+    """
     return rows if bool(given.all()) else torch.where(given, rows, 0.0)
 
 

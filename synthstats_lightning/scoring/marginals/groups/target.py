@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums
-from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.groups.grouping import summed
+from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, packed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.nodes import REACHES, STEP
-from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Integrals, Quadrature
+from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Quadrature
 from synthstats_lightning.scoring.score import Integration
 
 TOLERANCE = 0.01
@@ -25,11 +23,8 @@ FINER = 8.0
 """How many times as many nodes draws of the latent are chosen from as integrals take."""
 
 
-class GroupIntegrated:
+class GroupIntegrated(GroupTarget[Quadrature]):
     """A model with one latent integrated out by quadrature, given the other parameters.
-
-    Rows that read the same element depend on each other given the other parameters. `log_likelihood` then
-    has only a sum over rows.
 
     Args:
         density: The whole model.
@@ -38,123 +33,11 @@ class GroupIntegrated:
         check: What `checked_at` found; NaN before.
     """
 
-    def __init__(
-        self, density: Density, outer: Density, quadrature: Quadrature, check: float = math.nan
-    ) -> None:
-        self.density = density
-        self.others = outer
-        self.quadrature = quadrature
-        self.check = check
-
-    @property
-    def dimension(self) -> int:
-        """Unconstrained parameters that are left."""
-        return self.others.dimension
-
-    @property
-    def num_observations(self) -> int:
-        """Rows of the response."""
-        return self.density.num_observations
-
-    @property
-    def coupled(self) -> bool:
-        """Whether two rows read one element."""
-        return self.quadrature.groups.shared
-
     @property
     def integration(self) -> Integration:
         """What was integrated out, and how well."""
         size = self.quadrature.integrand.parameter.size
         return Integration("quadrature", size, self.check)
-
-    @property
-    def funnels(self) -> Sequence[object]:
-        """What is worth standardising among the parameters that are left."""
-        return self.others.funnels
-
-    def standardised(
-        self, theta: Float[Tensor, " dim"] | None = None, given: Bool[Tensor, " rows"] | None = None
-    ) -> GroupIntegrated:
-        """The same model with the parameters that are left non-centred.
-
-        Args:
-            theta: A point; the likelihood's curvature there is not used.
-            given: Which rows count; not used.
-        """
-        if not self.others.funnels or theta is not None:
-            return self
-        return GroupIntegrated(self.density, self.others.standardised(), self.quadrature, self.check)
-
-    def log_prior(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
-        """Log prior density of the parameters that are left, in nats.
-
-        Args:
-            theta: Their unconstrained values.
-        """
-        return self.others.log_prior(theta)
-
-    def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "n dim"]:
-        """Independent draws from their prior.
-
-        Args:
-            n: Number of draws.
-            generator: Source of all randomness.
-        """
-        return self.others.sample_prior(n, generator)
-
-    def log_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles rows"]:
-        """Log-likelihood of each row; the whole in equal shares where rows depend on each other.
-
-        Args:
-            theta: Unconstrained values of the parameters that are left.
-        """
-        if not self.coupled:
-            return self._each(theta, self._rows)
-        total = self.marginal_likelihood(theta)
-        return (total / self.num_observations)[:, None].expand(-1, self.num_observations)
-
-    def log_prior_and_likelihood(
-        self, theta: Float[Tensor, "particles dim"]
-    ) -> tuple[Float[Tensor, " particles"], Float[Tensor, "particles rows"]]:
-        """Both.
-
-        Args:
-            theta: Unconstrained values of the parameters that are left.
-        """
-        return self.log_prior(theta), self.log_likelihood(theta)
-
-    def marginal_likelihood(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, " particles"]:
-        """Log density of all rows together.
-
-        Args:
-            theta: Unconstrained values of the parameters that are left.
-        """
-        return self.log_likelihood_given(theta, torch.ones(self.num_observations, dtype=torch.bool))
-
-    def marginals(
-        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"] | None = None
-    ) -> Marginals:
-        """Log-likelihood of some rows (all if `None`) together, and of these with one row less or more.
-
-        Args:
-            theta: Unconstrained values of the parameters that are left.
-            given: Which rows count.
-        """
-        if given is None:
-            given = torch.ones(self.num_observations, dtype=torch.bool)
-        found = self._each(theta, lambda outer: _packed(self._marginals(outer, given)))
-        return Marginals(found[:, 0], found[:, 1:])
-
-    def log_likelihood_given(
-        self, theta: Float[Tensor, "particles dim"], given: Bool[Tensor, " rows"]
-    ) -> Float[Tensor, " particles"]:
-        """Log-likelihood of some rows together, as in `marginals`.
-
-        Args:
-            theta: Unconstrained values of the parameters that are left.
-            given: Which rows count.
-        """
-        return self._each(theta, lambda outer: self._total(outer, given))
 
     def complete(
         self,
@@ -178,11 +61,6 @@ class GroupIntegrated:
         found[:, parameter.start : parameter.stop] = latent
         return found
 
-    @property
-    def checked(self) -> bool:
-        """Whether the rule was checked at draws from the posterior."""
-        return not math.isnan(self.check)
-
     def checked_at(self, theta: Float[Tensor, "particles dim"]) -> GroupIntegrated | None:
         """The same with what a check found, or `None` if it failed.
 
@@ -195,11 +73,7 @@ class GroupIntegrated:
             check = float((usual - refined)[known].abs().max()) if bool(known.any()) else math.inf
             if not check < TOLERANCE:
                 return None
-        return GroupIntegrated(self.density, self.others, self.quadrature, check)
-
-    def outer(self, theta: Float[Tensor, "particles dim"]) -> Outer:
-        """What the latent's prior and the likelihood read of the parameters that are left."""
-        return self.quadrature.integrand.outer(self.others.node_values(theta), len(theta))
+        return type(self)(self.density, self.others, self.quadrature, check)
 
     def _checks(self, theta: Tensor, refined: bool) -> Tensor:
         """Log densities of all rows together, and sums of those of each given all others `[2, particles]`."""
@@ -207,7 +81,7 @@ class GroupIntegrated:
         finer = CHECK_WORK if refined else 1.0
         if not self.coupled:
             return self._each(theta, lambda outer: self._total(outer, everything, refined), finer)[None]
-        found = self._each(theta, lambda outer: _packed(self._marginals(outer, everything, refined)), finer)
+        found = self._each(theta, lambda outer: packed(self._marginals(outer, everything, refined)), finer)
         return torch.stack([found[:, 0], (found[:, :1] - found[:, 1:]).sum(1)])
 
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
@@ -222,48 +96,6 @@ class GroupIntegrated:
         chunks = torch.split(torch.arange(outer.particles), size)
         return torch.cat([function(outer.select(chunk)) for chunk in chunks])
 
-    def _rows(self, outer: Outer) -> Tensor:
-        """Log-likelihood of rows of which no two read one element."""
-        groups = self.quadrature.groups
-        everything = torch.ones(self.num_observations, dtype=torch.bool)
-        found = self.quadrature.integrals(outer, everything, changes=False)
-        return torch.where(groups.alone, found.alone, found.given.index_select(1, groups.element))
-
-    def _total(self, outer: Outer, given: Tensor, refined: bool = False) -> Tensor:
-        found = self.quadrature.integrals(outer, given, changes=False, refined=refined)
-        return self._factors(found, given).sum(1)
-
-    def _factors(self, found: Integrals, given: Tensor) -> Tensor:
-        """Independent parts of the likelihood: elements, then rows that read none."""
-        groups = self.quadrature.groups
-        read = summed(given.to(torch.float64), groups) > 0
-        elements = torch.where(read, found.given, 0.0)
-        return torch.cat([elements, torch.where(given & groups.alone, found.alone, 0.0)], 1)
-
-    def _marginals(self, outer: Outer, given: Tensor, refined: bool = False) -> Marginals:
-        groups = self.quadrature.groups
-        read = summed(given.to(torch.float64), groups) > 0
-        # an element that no given row reads: each of its rows is integrated by itself
-        fresh = ~given & ~groups.alone & ~read[groups.element]
-        rounds = int(groups.rank[fresh].max()) + 1 if bool(fresh.any()) else 1
-        base = given | (fresh & (groups.rank == 0))
-        first = self.quadrature.integrals(outer, base, changes=True, refined=refined)
-        factors = self._factors(first, given)
-        rest = leave_one_out_sums(factors)
-        others = rest.index_select(1, groups.element)
-        count = summed(given.to(torch.float64), groups)
-        changed = others + torch.where(given & (count[groups.element] == 1), 0.0, first.changed)
-        by_itself = first.given.index_select(1, groups.element)
-        for position in range(1, rounds):
-            chosen = fresh & (groups.rank == position)
-            found = self.quadrature.integrals(outer, chosen, changes=False)
-            by_itself = torch.where(chosen, found.given.index_select(1, groups.element), by_itself)
-        changed = torch.where(fresh, others + by_itself, changed)
-        total = factors.sum(1)
-        lonely = rest[:, read.shape[0] :]
-        changed = torch.where(groups.alone, torch.where(given, lonely, total[:, None] + first.alone), changed)
-        return Marginals(total, changed)
-
     def _draw(self, outer: Outer, generator: torch.Generator, given: Tensor) -> Tensor:
         """Draws of the latent, unconstrained `[particles, elements]`."""
         nodes = self.quadrature.posterior(outer, given, FINER)
@@ -274,7 +106,3 @@ class GroupIntegrated:
         high = nodes.u.gather(1, (chosen + 1).clamp(max=nodes.u.shape[1] - 1))[:, 0]
         within = torch.rand(low.shape, generator=generator, dtype=low.dtype)
         return 0.5 * (nodes.u.gather(1, chosen)[:, 0] + low + (high - low) * within)
-
-
-def _packed(found: Marginals) -> Tensor:
-    return torch.cat([found.given[:, None], found.changed], 1)

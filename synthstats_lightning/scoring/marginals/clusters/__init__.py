@@ -1,0 +1,1 @@
+"""Groups with several latents each, integrated out by adaptive Gauss-Hermite quadrature, group by group."""

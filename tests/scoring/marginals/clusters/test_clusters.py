@@ -1,0 +1,245 @@
+"""Groups of several latents: found, integrated against brute force, drawn from, and left alone in doubt."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import torch
+from scipy import stats
+from scipy.special import logsumexp
+
+from synthstats_lightning.programs.graph import DataSchema
+from synthstats_lightning.programs.validation import parse_graph
+from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
+from synthstats_lightning.sandbox.inside.response import sentinel
+from synthstats_lightning.scoring.engine import score_graph
+from synthstats_lightning.scoring.marginals.clusters import integrator
+from synthstats_lightning.scoring.marginals.clusters.clustering import find_clustering
+from synthstats_lightning.scoring.marginals.clusters.integrator import integrate_clusters
+from synthstats_lightning.scoring.marginals.clusters.quadrature import rule
+from synthstats_lightning.scoring.marginals.density import build_density
+from synthstats_lightning.scoring.marginals.integration import completed, integrate
+from synthstats_lightning.scoring.settings import EngineSettings
+
+SIZES = [5, 3, 6, 4, 2, 5]
+G = np.repeat(np.arange(6), SIZES)
+ROWS = len(G)
+RNG = np.random.default_rng(4)
+X = np.round(RNG.uniform(0.2, 4.0, ROWS), 2)
+Y = np.round(
+    np.exp(0.8 + 0.3 * RNG.normal(size=6))[G] * np.exp(-np.exp(-0.6 + 0.3 * RNG.normal(size=6))[G] * X)
+    + 0.15 * RNG.normal(size=ROWS),
+    2,
+)
+COVARIATES: dict[str, Any] = {"g": G, "x": X}
+EVERY = torch.ones(ROWS, dtype=torch.bool)
+
+
+def graph_of(build: Any) -> Any:
+    schema = DataSchema({"g": "int64", "x": "float64"}, "y", "float64", ROWS)
+    with pm.Model() as model:
+        build(sentinel(ROWS, "float64"))
+    return parse_graph(json.dumps(extract_graph(model, schema, COVARIATES)), schema)
+
+
+def density_of(build: Any) -> Any:
+    return build_density(graph_of(build), COVARIATES, Y)
+
+
+def decay(y: Any) -> None:
+    s = pm.HalfNormal("s", 0.3)
+    z = pm.Normal("z", 0, 1, shape=(6, 2))
+    theta = pm.math.exp(np.array([0.8, -0.6]) + 0.4 * z)
+    pm.Normal("y", theta[G, 0] * pm.math.exp(-theta[G, 1] * X), s, observed=y)
+
+
+def apart(y: Any) -> None:
+    """The same model with a vector for each latent, one of them centred."""
+    s = pm.HalfNormal("s", 0.3)
+    a = pm.Normal("a", 0, 1, shape=6)
+    k = pm.LogNormal("k", -0.6, 0.4, shape=6)
+    pm.Normal("y", pm.math.exp(0.8 + 0.4 * a[G]) * pm.math.exp(-k[G] * X), s, observed=y)
+
+
+def turned(y: Any) -> None:
+    """The same with groups along the second axis."""
+    s = pm.HalfNormal("s", 0.3)
+    z = pm.Normal("z", 0, 1, shape=(2, 6))
+    theta = pm.math.exp(np.array([[0.8], [-0.6]]) + 0.4 * z)
+    pm.Normal("y", theta[0, G] * pm.math.exp(-theta[1, G] * X), s, observed=y)
+
+
+GRID = np.linspace(-6.5, 6.5, 301)
+
+
+def exact(s: float, rows: np.ndarray) -> float:
+    """Log density of some rows given the scale, by brute force on a grid of both latents of each group."""
+    a, b = np.meshgrid(GRID, GRID, indexing="ij")
+    prior = stats.norm.logpdf(a) + stats.norm.logpdf(b)
+    height, rate = np.exp(0.8 + 0.4 * a), np.exp(-0.6 + 0.4 * b)
+    total = 0.0
+    for group in range(6):
+        value = prior.copy()
+        for row in np.flatnonzero(rows & (group == G)):
+            value += stats.norm.logpdf(Y[row], height * np.exp(-rate * X[row]), s)
+        total += logsumexp(value) + 2 * np.log(GRID[1] - GRID[0])
+    return float(total)
+
+
+@pytest.mark.parametrize("build", [decay, apart, turned])
+def test_groups_are_found_however_they_are_written(build):
+    clustering = find_clustering(density_of(build).compiled)
+    assert (clustering.size, clustering.dimensions) == (6, 2)
+    np.testing.assert_array_equal(clustering.group.numpy(), G)
+    target = integrate_clusters(density_of(build))
+    assert target.dimension == 1
+    assert (target.integration.method, target.integration.size) == ("quadrature", 12)
+
+
+@pytest.mark.parametrize("build", [decay, apart, turned])
+def test_density_of_all_rows_and_of_all_but_one_against_brute_force(build):
+    target = integrate_clusters(density_of(build))
+    theta = torch.tensor([[np.log(0.15)], [np.log(0.3)]])
+    for index, scale in enumerate((0.15, 0.3)):
+        found = target.marginals(theta)
+        every = np.ones(ROWS, dtype=bool)
+        assert float(found.given[index]) == pytest.approx(exact(scale, every), abs=2e-3)
+        assert float(target.marginal_likelihood(theta)[index]) == pytest.approx(exact(scale, every), abs=0.01)
+        less = [exact(scale, np.arange(ROWS) != row) for row in range(ROWS)]
+        np.testing.assert_allclose(found.changed[index], less, atol=0.02)
+    some = torch.arange(ROWS) % 3 != 0
+    given = float(target.log_likelihood_given(theta[:1], some)[0])
+    assert given == pytest.approx(exact(0.15, some.numpy()), abs=0.01)
+    more = target.marginals(theta[:1], some)
+    for row in (0, 3, 9):
+        with_row = some.numpy().copy()
+        with_row[row] = True
+        assert float(more.changed[0, row]) == pytest.approx(exact(0.15, with_row), abs=0.02)
+
+
+def test_rows_held_out_given_the_others_against_brute_force():
+    target = integrate_clusters(density_of(decay))
+    given = np.ones(ROWS, dtype=bool)
+    given[[0, 1, 7, 20, 21, 22]] = False  # several of a group, and one that leaves another with few
+    found = target.added_densities(torch.tensor([[np.log(0.2)]]), torch.from_numpy(given))[0]
+    assert bool((found[torch.from_numpy(given)] == 0).all())
+    for row in np.flatnonzero(~given):
+        more = given.copy()
+        more[row] = True
+        assert float(found[row]) == pytest.approx(exact(0.2, more) - exact(0.2, given), abs=0.01)
+
+
+def test_a_normal_model_is_integrated_exactly():
+    """Both integrators of the same model: the one of normal blocks has a closed form."""
+
+    def lines(y: Any) -> None:
+        s = pm.HalfNormal("s", 0.3)
+        tau = pm.HalfNormal("tau", 1)
+        z = pm.Normal("z", 0, 1, shape=(6, 2))
+        pm.Normal("y", 1 + tau * z[G, 0] + 0.5 * z[G, 1] * X, s, observed=y)
+
+    density = density_of(lines)
+    closed, ruled = integrate(density), integrate_clusters(density)
+    assert closed.integration.method == "exact"
+    theta = torch.tensor([[-1.5, 0.2], [-0.5, -1.0]], dtype=torch.float64)
+    everywhere = closed.marginals(theta)
+    found = ruled.marginals(theta)
+    torch.testing.assert_close(found.given, everywhere.given, atol=1e-8, rtol=0)
+    # nodes are not centred on what is left without a row
+    torch.testing.assert_close(found.changed, everywhere.changed, atol=0.02, rtol=0)
+    gradients = []
+    for target in (closed, ruled):
+        at = theta.clone().requires_grad_(True)
+        target.log_likelihood(at).sum().backward()
+        gradients.append(at.grad)
+    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-6)
+
+
+def test_latents_are_drawn_given_the_rows():
+    target = integrate_clusters(density_of(decay))
+    theta = torch.full((4000, 1), np.log(0.2), dtype=torch.float64)
+    found = completed(target, theta, torch.Generator().manual_seed(1), EVERY)
+    start = target.quadrature.integrand.clustering.members[0].parameter.start
+    z = found.theta[:, start : start + 12].reshape(4000, 6, 2).numpy()
+    a, b = np.meshgrid(GRID, GRID, indexing="ij")
+    for group in range(6):
+        value = stats.norm.logpdf(a) + stats.norm.logpdf(b)
+        for row in np.flatnonzero(group == G):
+            mean = np.exp(0.8 + 0.4 * a) * np.exp(-np.exp(-0.6 + 0.4 * b) * X[row])
+            value += stats.norm.logpdf(Y[row], mean, 0.2)
+        weight = np.exp(value - value.max())
+        weight /= weight.sum()
+        for latent, axis in ((0, a), (1, b)):
+            mean, square = (weight * axis).sum(), (weight * axis**2).sum()
+            deviation = np.sqrt(square - mean**2)
+            assert abs(z[:, group, latent].mean() - mean) < 5 * deviation / np.sqrt(4000)
+            assert z[:, group, latent].std() == pytest.approx(deviation, rel=0.08)
+
+
+def test_the_score_of_a_program_against_brute_force():
+    score = score_graph(graph_of(decay), COVARIATES, Y, settings=EngineSettings(last_score="elpd"))
+    scales = np.exp(np.linspace(np.log(0.04), np.log(0.9), 40))
+    every = np.ones(ROWS, dtype=bool)
+    prior = stats.halfnorm.logpdf(scales, scale=0.3) + np.log(scales)
+
+    def evidence(rows: np.ndarray) -> float:
+        values = prior + np.array([exact(s, rows) for s in scales])
+        return float(logsumexp(values) + np.log(np.log(scales[1] / scales[0])))
+
+    whole = evidence(every)
+    assert score.integrated.method == "quadrature"
+    assert score.evidence == pytest.approx(whole, abs=4 * score.evidence_se + 0.01)
+    loo = {row: whole - evidence(np.arange(ROWS) != row) for row in (0, 9, 18)}
+    for row, value in loo.items():
+        assert score.diagnostics["elpd"].pointwise[row] == pytest.approx(value, abs=0.06)
+
+
+def test_more_modes_than_one_are_seen():
+    def signs(y: Any) -> None:
+        s = pm.HalfNormal("s", 0.3)
+        z = pm.Normal("z", 0, 1, shape=(6, 2))
+        pm.Normal("y", z[G, 0] ** 2 + pm.math.exp(z[G, 1]) * X, s, observed=y)
+
+    target = integrate_clusters(density_of(signs))
+    theta = torch.full((3, 1), np.log(0.1), dtype=torch.float64)
+    assert target.quadrature.has_other_modes(target.outer(theta))
+    assert target.checked_at(theta) is None
+    one = integrate_clusters(density_of(decay))
+    assert not one.quadrature.has_other_modes(one.outer(theta))
+    assert one.checked_at(theta).check < 0.02
+
+
+def test_what_is_no_clustering():
+    def crossed(y: Any) -> None:
+        z = pm.Normal("z", 0, 1, shape=(6, 2))
+        pm.Normal("y", z[G, 0] * pm.math.exp(z[(G + 1) % 6, 1] * X), 0.3, observed=y)
+
+    def four(y: Any) -> None:
+        z = pm.Normal("z", 0, 1, shape=(6, 4))
+        mean = z[G, 0] * pm.math.exp(z[G, 1] * X) + z[G, 2] ** 2 * pm.math.exp(z[G, 3])
+        pm.Normal("y", mean, 0.3, observed=y)
+
+    def chained(y: Any) -> None:
+        z = pm.Normal("z", 0, 1, shape=(6, 2))
+        w = pm.Normal("w", z[:, 0] ** 2, 1, shape=6)
+        pm.Normal("y", z[G, 1] * pm.math.exp(w[G] * X), 0.3, observed=y)
+
+    for build in (crossed, four):
+        assert find_clustering(density_of(build).compiled) is None
+    joined = find_clustering(density_of(chained).compiled)
+    assert joined is None or all(member.parameter.size == 6 for member in joined.members)
+    assert integrator.EASY >= 10
+
+
+@pytest.mark.parametrize(("order", "dims"), [(5, 3), (7, 2)])
+def test_rules_are_exact_for_normal_moments(order, dims):
+    z, log_weight = rule(order, dims)
+    density = stats.norm.logpdf(z.numpy()).sum(1)
+    weight = np.exp(log_weight.numpy() + density)
+    assert weight.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (weight * z[:, 0].numpy() ** 2).sum() == pytest.approx(1.0, abs=1e-6)
+    assert (weight * z[:, 0].numpy() ** 4 * z[:, 1].numpy() ** 2).sum() == pytest.approx(3.0, abs=1e-3)
