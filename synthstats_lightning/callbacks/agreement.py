@@ -9,7 +9,11 @@ from synthstats_lightning.scoring.schedule import RewardSchedule
 
 
 def check_agreement(
-    module: GFlowNetModule, reward: Reward, schedule: RewardSchedule, sampling: SamplingSettings | None
+    module: GFlowNetModule,
+    reward: Reward,
+    schedule: RewardSchedule,
+    sampling: SamplingSettings | None,
+    episodes: bool = False,
 ) -> None:
     """Refuses a module whose objective or lengths contradict what programs are rewarded for.
 
@@ -21,6 +25,7 @@ def check_agreement(
         reward: At the end of its schedule.
         schedule: On the way there.
         sampling: How training samples are drawn; `None` where they are drawn as the module's own.
+        episodes: Whether they are episodes of experiments.
 
     Raises:
         ValueError: If they disagree.
@@ -49,6 +54,11 @@ def check_agreement(
     if getattr(objective, "normalise_length", False) and weight is not None:
         raise ValueError(
             f"objective {name} has normalise_length=True, whose target is not that of the reward: give False"
+        )
+    if "information" in objective.needs and not episodes:
+        raise ValueError(
+            f"objective {name} with information={getattr(objective, 'information', 1):g} needs episodes, of"
+            " ExperimentTasks: leave information out"
         )
     own = module.sampling.max_new_tokens
     if sampling is not None and sampling.max_new_tokens != own:

@@ -227,9 +227,9 @@ class ProgramScoring(ProgramEvaluation):
             ValueError: If the module contradicts the reward or the sampling; see `check_agreement`.
             RuntimeError: If a baseline program has no score.
         """
-        check_agreement(gflownet_module(pl_module), self.reward, self.reward_schedule, self.sampling)
-        if self._watch is None:
-            self._watch = RankWatch()
+        given = self.reward, self.reward_schedule, self.sampling, self.scorer_type.of_episodes
+        check_agreement(gflownet_module(pl_module), *given)
+        self._watch = self._watch or RankWatch()
         self._interrupted = False
         tasks = run_tasks(trainer, self.given_tasks)
         buffer = run_buffer(trainer, self._given_buffer)

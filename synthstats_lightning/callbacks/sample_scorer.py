@@ -113,6 +113,9 @@ class SampleScorer:
         SandboxError: If programs cannot be confined here.
     """
 
+    of_episodes = False
+    """Whether its programs end episodes of experiments."""
+
     def __init__(
         self,
         tasks: Sequence[Task],

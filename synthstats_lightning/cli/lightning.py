@@ -210,7 +210,8 @@ def check_callbacks(made: Sequence[Callback], model: GFlowNetModule, data: Repla
     """
     for callback in made:
         if isinstance(callback, ProgramScoring):
-            check_agreement(model, callback.reward, callback.reward_schedule, callback.sampling)
+            episodes = callback.scorer_type.of_episodes
+            check_agreement(model, callback.reward, callback.reward_schedule, callback.sampling, episodes)
         if isinstance(callback, ServerRollouts):
             callback.check(model, made)
         if isinstance(callback, ChatProposals):

@@ -21,7 +21,7 @@ AVAILABLE = (
     | REFERENCE_INPUTS
     | {"task_index", "reference_log_prob", "stored_reference_log_prob", "behaviour_log_prob"}
     | {"behaviour_token_log_probs"}
-    | {"mask", "forced_stop", "action_ends"}
+    | {"mask", "forced_stop", "action_ends", "information"}
 )
 """What can be had from a policy and a `TrajectoryBatch`."""
 
@@ -68,6 +68,9 @@ def loss_inputs(
         needs: Keys of `ObjectiveInputs`.
         min_new_tokens: Tokens before which the policy could not stop when it sampled, as in
             `SamplingSettings`.
+
+    Raises:
+        ValueError: If information is asked for, which these trajectories do not have.
     """
     ids, mask, own = batch.program_ids, batch.program_mask, batch.own_mask
     given = (batch.prompt_ids, ids, mask, batch.prompt_mask)
@@ -106,6 +109,13 @@ def loss_inputs(
             named["action_ends"] = policy.ends_line.to(ids.device)[ids] & mask
         else:
             named["action_ends"] = turn_ends(own)
+    if "information" in needs:
+        if batch.information is None:
+            raise ValueError(
+                "the objective needs the information that turns were expected to give, which only episodes"
+                " with experiments have"
+            )
+        named["information"] = batch.information
     return LossInputs(log_prob, named, hidden)
 
 

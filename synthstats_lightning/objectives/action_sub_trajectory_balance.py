@@ -68,6 +68,12 @@ class ActionSubTrajectoryBalance(Objective):
     earn an equal share of log R − log Z, which a target only does if its actions are equally surprising: a
     dense signal that costs no head, with a bias that `auxiliary_weight` bounds.
 
+    With `information` the learned log flows are what comes on top of a potential, as in forward-looking flow
+    networks (Pan et al. 2023, arXiv:2302.01687): `log F(s) = log F_learned(s) + information · I(s)`, where
+    `I(s)` is the expected information gain of the experiments so far, about the environment's parameters. An
+    experiment is credited when it is made. The potential is a function of the state that counts neither at
+    the start nor at the end, so the target is the same.
+
     Args:
         potentials: Log flows of inner boundaries: `"linear"` or `"learned"`.
         auxiliary_weight: Weight of the second term, 0 or more.
@@ -75,6 +81,8 @@ class ActionSubTrajectoryBalance(Objective):
         weighting: Windows' weights sum to 1 `"within"` each trajectory or over the `"batch"`, or windows are
             averaged by `"length"`; see `window_weights`.
         regression: Loss of all residuals; the square by default.
+        information: Weight of the expected information gain of experiments, in nats of log flow a nat; 0 or
+            more, and 0 with `"linear"`. Needs episodes.
 
     Raises:
         ValueError: If a value is not allowed.
@@ -87,21 +95,32 @@ class ActionSubTrajectoryBalance(Objective):
         decay: float = 0.9,
         weighting: Weighting = "within",
         regression: Regression | None = None,
+        information: float = 0.0,
     ) -> None:
         super().__init__()
         if potentials not in ("linear", "learned"):
             raise ValueError(f"potentials must be 'linear' or 'learned', got {potentials!r}")
         if not 0 <= auxiliary_weight < float("inf"):
             raise ValueError(f"auxiliary_weight must be 0 or more, got {auxiliary_weight}")
+        if not 0 <= information < float("inf"):
+            raise ValueError(f"information must be 0 or more, got {information}")
+        if information and potentials != "learned":
+            raise ValueError(
+                f"information must be 0 with potentials {potentials!r}, got {information}: it would change"
+                " the target"
+            )
         check_windows(decay, weighting)
         self.potentials = potentials
         self.auxiliary_weight = auxiliary_weight
         self.decay = decay
         self.weighting: Weighting = weighting
         self.regression = regression
+        self.information = information
         self.needs = frozenset({"token_log_probs", "mask", "action_ends"})
         if potentials == "learned":
             self.needs |= {"log_flow"}
+        if information:
+            self.needs |= {"information"}
 
     def compute(
         self,
@@ -112,6 +131,9 @@ class ActionSubTrajectoryBalance(Objective):
     ) -> LossOutput:
         """See `Objective.forward` and `action_potentials`."""
         regression = self.regression or SQUARE
+        log_flow = inputs["log_flow"] if self.potentials == "learned" else None
+        if log_flow is not None and self.information:
+            log_flow = log_flow + self.information * inputs["information"]
         loss, residual = trajectory_balance_loss(log_prob, log_reward, log_z, regression=regression)
         potential, actions = action_potentials(
             inputs["token_log_probs"],
@@ -119,7 +141,7 @@ class ActionSubTrajectoryBalance(Objective):
             inputs["action_ends"],
             log_reward,
             log_z,
-            inputs["log_flow"] if self.potentials == "learned" else None,
+            log_flow,
         )
         auxiliary = window_loss(potential, actions, self.decay, self.weighting, regression).to(loss.dtype)
         return loss_output(

@@ -50,6 +50,7 @@ class ObjectiveInputs(TypedDict, total=False):
         log_flow: Learned log flow of the prefix before each token.
         action_ends: True on the last token of each action: of each turn of the policy in an episode, of each
             line of a program of one turn.
+        information: What the turns that ended before each token were expected to tell of the environment.
         prefix_log_reward: log R of stopping at each prefix, the whole program last.
         prefix_known: Where `prefix_log_reward` is known.
     """
@@ -67,6 +68,7 @@ class ObjectiveInputs(TypedDict, total=False):
     behaviour_token_log_probs: Float[Tensor, "batch time"]
     log_flow: Float[Tensor, "batch time"]
     action_ends: Bool[Tensor, "batch time"]
+    information: Float[Tensor, "batch time"]
     prefix_log_reward: Float[Tensor, "batch prefixes"]
     prefix_known: Bool[Tensor, "batch prefixes"]
 

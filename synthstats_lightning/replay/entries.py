@@ -38,6 +38,7 @@ class Entries:
         canonical: Hash of each row's canonical form, or an empty string.
         structure: Hash of each row's structure, or an empty string.
         runs: What the policy and its environment wrote of each row, see `Trajectory`.
+        gains: What each turn of each row was expected to tell, see `Trajectory`.
         num_parts: Parts of each log reward.
     """
 
@@ -46,6 +47,7 @@ class Entries:
         self.canonical: list[str] = []
         self.structure: list[str] = []
         self.runs: list[tuple[int, ...]] = []
+        self.gains: list[tuple[float, ...]] = []
         self.num_parts = 0
         self._groups: dict[tuple[int, str], int] = {}
         self._members = np.zeros(_FIRST_ROWS, dtype=np.int64)
@@ -131,6 +133,7 @@ class Entries:
         pinned: Bool[np.ndarray, " entries"],
         runs: list[tuple[int, ...]],
         settled: Bool[np.ndarray, " entries"],
+        gains: list[tuple[float, ...]],
     ) -> Entries:
         """A table from its columns.
 
@@ -145,12 +148,14 @@ class Entries:
             pinned: What never makes room.
             runs: What the policy and its environment wrote.
             settled: Which scores are those of the texts.
+            gains: What turns were expected to tell.
         """
         table = cls()
         while len(table._task) < len(keys):
             table._grow()
         rows = slice(0, len(keys))
-        table.keys, table.canonical, table.structure, table.runs = keys, canonical, structure, runs
+        table.keys, table.canonical, table.structure = keys, canonical, structure
+        table.runs, table.gains = runs, gains
         table.num_parts = parts.shape[1]
         table._parts = np.empty((len(table._task), table.num_parts))
         table._log_reward[rows], table._log_probs[rows] = numbers[:, 0], numbers[:, 1:]
@@ -175,6 +180,7 @@ class Entries:
         self.canonical.append("")
         self.structure.append("")
         self.runs.append(())
+        self.gains.append(())
         self._write(row, trajectory, serial, pinned)
         return row
 
@@ -188,6 +194,7 @@ class Entries:
         self.canonical[row] = trajectory.canonical
         self.structure[row] = trajectory.structure
         self.runs[row] = trajectory.runs
+        self.gains[row] = trajectory.gains
         self._log_reward[row] = trajectory.log_reward
         self._log_probs[row] = trajectory.reference_log_prob, trajectory.log_prob
         self._parts[row] = trajectory.parts
@@ -228,7 +235,7 @@ class Entries:
             task, ids = self.keys[row]
             tokens = tuple(memoryview(ids).cast("i").tolist())
             form, graph = self.canonical[row], self.structure[row]
-            more = form, graph, step, self.runs[row], (), settled
+            more = form, graph, step, self.runs[row], (), settled, self.gains[row]
             trajectories.append(Trajectory(task, tokens, log_reward, reference, own, tuple(parts), *more))
         return trajectories
 

@@ -12,10 +12,11 @@ from torch import Tensor
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.trajectory import Trajectory
 
-FORMAT = 5
+FORMAT = 6
 """Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins, 2 no episodes of several
-turns, 3 neither token log-probabilities of recent samples nor what is settled, 4 no prior's prompts."""
-READABLE = (2, 3, 4, FORMAT)
+turns, 3 neither token log-probabilities of recent samples nor what is settled, 4 no prior's prompts,
+5 no gains of turns."""
+READABLE = (2, 3, 4, 5, FORMAT)
 
 
 def check_format(state: dict[str, Any]) -> None:
@@ -40,6 +41,7 @@ def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
     numbers = [(item.log_reward, item.reference_log_prob, item.log_prob) for item in recent]
     parts = [item.parts for item in recent]
     runs = [*entries.runs, *(item.runs for item in recent)]
+    gains = [*entries.gains, *(item.gains for item in recent)]
     return {
         "entries": len(entries),
         "lengths": _tensor(np.array([len(ids) // 4 for _, ids in keys], dtype=np.int32)),
@@ -50,6 +52,8 @@ def pack(entries: Entries, recent: Sequence[Trajectory]) -> dict[str, Any]:
         "step": _tensor(np.concatenate([entries.step, np.array([i.step for i in recent], dtype=np.int64)])),
         "turns": _tensor(np.array([len(row) for row in runs], dtype=np.int32)),
         "runs": _tensor(np.array([tokens for row in runs for tokens in row], dtype=np.int32)),
+        "gain_lengths": _tensor(np.array([len(row) for row in gains], dtype=np.int32)),
+        "gains": _tensor(np.array([gain for row in gains for gain in row], dtype=np.float64)),
         "behaviour": _tensor(
             np.array([value for item in recent for value in item.token_log_probs], dtype=np.float32)
         ),
@@ -72,13 +76,23 @@ def unpack(state: dict[str, Any]) -> tuple[Entries, list[Trajectory]]:
     keys = [(task, tokens[4 * start : 4 * end]) for task, start, end in spans]
     forms, graphs = state["canonical"].split("\n")[:total], state["structure"].split("\n")[:total]
     numbers, parts, step = (state[name].numpy() for name in ("numbers", "parts", "step"))
-    runs = _runs(state, total)
+    nothing: list[tuple[Any, ...]] = [()] * total
+    runs = _spans(state, "turns", "runs", total) if state["format"] > 2 else nothing
+    gains = _spans(state, "gain_lengths", "gains", total) if state["format"] > 5 else nothing
     settled = np.ones(total, dtype=np.bool_) if state["format"] < 4 else state["settled"].numpy()
 
     def table(rows: slice, serial: Any, pinned: Any) -> Entries:
         names = keys[rows], forms[rows], graphs[rows]
         return Entries.from_columns(
-            *names, numbers[rows], parts[rows], step[rows], serial, pinned, runs[rows], settled[rows]
+            *names,
+            numbers[rows],
+            parts[rows],
+            step[rows],
+            serial,
+            pinned,
+            runs[rows],
+            settled[rows],
+            gains[rows],
         )
 
     order = np.arange(total - size)
@@ -95,13 +109,11 @@ def unpack(state: dict[str, Any]) -> tuple[Entries, list[Trajectory]]:
     ]
 
 
-def _runs(state: dict[str, Any], total: int) -> list[tuple[int, ...]]:
-    """What policy and environment wrote of each row; the policy all of it in a state of format 2."""
-    if state["format"] == 2:
-        return [()] * total
-    ends, tokens = np.cumsum(state["turns"].numpy(), dtype=np.int64).tolist(), state["runs"].tolist()
+def _spans(state: dict[str, Any], lengths: str, values: str, total: int) -> list[tuple[Any, ...]]:
+    """One tuple a row, of a column of values one after the other."""
+    ends, flat = np.cumsum(state[lengths].numpy(), dtype=np.int64).tolist(), state[values].tolist()
     spans = zip([0, *ends[:-1]], ends, strict=True) if total else ()
-    return [tuple(tokens[start:end]) for start, end in spans]
+    return [tuple(flat[start:end]) for start, end in spans]
 
 
 def _tensor(array: Any) -> Tensor:

@@ -35,6 +35,8 @@ class Trajectory(NamedTuple):
             as when a worker was killed.
         runs: Lengths in tokens of the parts that the policy and its environment wrote, by turns, the policy
             first; empty if the policy wrote all. They sum to the number of tokens.
+        gains: What each turn of the policy was expected to tell of the environment, in nats; empty where
+            nothing asked for it.
     """
 
     task_index: int
@@ -49,6 +51,7 @@ class Trajectory(NamedTuple):
     runs: tuple[int, ...] = ()
     token_log_probs: tuple[float, ...] = ()
     settled: bool = True
+    gains: tuple[float, ...] = ()
 
 
 def check_trajectory(item: Trajectory, prompts: Iterable[int], num_parts: int | None) -> None:
@@ -61,7 +64,7 @@ def check_trajectory(item: Trajectory, prompts: Iterable[int], num_parts: int | 
 
     Raises:
         ValueError: If its task has no prompt, it has no token, a number is not finite as float32, its runs
-            do not add up to its tokens, or its parts are of another number.
+            do not add up to its tokens, it has more gains than turns, or its parts are of another number.
     """
     if item.task_index not in (known := sorted(prompts)):
         raise ValueError(f"task_index {item.task_index} has no prompt; known: {known}")
@@ -78,6 +81,8 @@ def check_trajectory(item: Trajectory, prompts: Iterable[int], num_parts: int | 
         raise ValueError(
             f"runs must sum to the {len(item.program_ids)} tokens of the trajectory, got {item.runs}"
         )
+    if len(item.gains) > max(1, (len(item.runs) + 1) // 2) or not is_finite(list(item.gains)).all():
+        raise ValueError(f"gains must be finite as float32, one a turn of the policy, got {item.gains}")
     if "\n" in item.canonical + item.structure:
         raise ValueError("canonical and structure must be hashes on one line")
     if num_parts is not None and len(item.parts) != num_parts:
@@ -136,6 +141,8 @@ class TrajectoryBatch:
         prior_prompt_ids: Token ids of the prompts that the reference policy is given, left-padded; `None`
             where they are those that the policy is given.
         prior_prompt_mask: True where `prior_prompt_ids` holds a prompt token.
+        information: What the turns that ended before each token were expected to tell of the environment,
+            summed, in nats; `None` where no trajectory has gains.
     """
 
     def __init__(
@@ -153,6 +160,7 @@ class TrajectoryBatch:
         token_log_probs: Float[Tensor, "batch time"] | None = None,
         prior_prompt_ids: Int[Tensor, "batch prior"] | None = None,
         prior_prompt_mask: Bool[Tensor, "batch prior"] | None = None,
+        information: Float[Tensor, "batch time"] | None = None,
     ) -> None:
         self.prompt_ids = prompt_ids
         self.prompt_mask = prompt_mask
@@ -167,6 +175,7 @@ class TrajectoryBatch:
         self.token_log_probs = token_log_probs
         self.prior_prompt_ids = prior_prompt_ids
         self.prior_prompt_mask = prior_prompt_mask
+        self.information = information
 
     def __len__(self) -> int:
         return int(self.task_index.shape[0])
@@ -230,6 +239,7 @@ def collate(
         token_log_probs=_behaviour(trajectories, program_mask),
         prior_prompt_ids=prior_ids,
         prior_prompt_mask=prior_mask,
+        information=_information(trajectories, program_mask),
     )
 
 
@@ -266,6 +276,22 @@ def _behaviour(
     values = torch.full(mask.shape, math.inf, dtype=torch.float32)
     for row, item in enumerate(trajectories):
         values[row, : len(item.token_log_probs)] = torch.tensor(item.token_log_probs, dtype=torch.float32)
+    return values
+
+
+def _information(
+    trajectories: list[Trajectory], mask: Bool[Tensor, "batch time"]
+) -> Float[Tensor, "batch time"] | None:
+    if not any(item.gains for item in trajectories):
+        return None
+    values = torch.zeros(mask.shape, dtype=torch.float32)
+    for row, item in enumerate(trajectories):
+        turns = zip(item.runs[::2] or (len(item.program_ids),), (*item.runs[1::2], 0), strict=False)
+        end = 0
+        for (tokens, answer), gain in zip(turns, item.gains, strict=False):
+            end += tokens
+            values[row, end:] += gain
+            end += answer
     return values
 
 

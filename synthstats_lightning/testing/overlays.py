@@ -60,6 +60,7 @@ OVER_EPISODES = {
     "episodes/instances": "tasks",
     "episodes/three_environments": "tasks",
     "episodes/actions": "objective",
+    "episodes/information": "objective",
 }
 """Overlays for the base of episodes alone, and the room whose part they take."""
 

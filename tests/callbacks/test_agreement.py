@@ -6,6 +6,7 @@ from synthstats_lightning import GFlowNetModule, Reward
 from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.objectives import (
     GRPO,
+    ActionSubTrajectoryBalance,
     FlowRL,
     ModifiedSubTrajectoryBalance,
     RapTB,
@@ -23,6 +24,16 @@ WITH_A_PRIOR = (FlowRL, RelativeTrajectoryBalance, RapTB, ModifiedSubTrajectoryB
 def check(objective, reward=REWARD, schedule=CONSTANT, sampling=None):
     module = GFlowNetModule(objective=objective, sampling=SamplingSettings(max_new_tokens=96))
     check_agreement(module, reward, schedule, sampling)
+
+
+def test_information_without_experiments():
+    module = GFlowNetModule(objective=ActionSubTrajectoryBalance(information=0.5))
+    with pytest.raises(ValueError, match=r"ActionSubTrajectoryBalance with information=0\.5 needs episodes"):
+        check_agreement(module, REWARD, CONSTANT, None)
+    check_agreement(module, REWARD, CONSTANT, None, episodes=True)
+    for setting in ({"information": -1.0}, {"information": 1.0, "potentials": "linear"}):
+        with pytest.raises(ValueError, match="information must be 0"):
+            ActionSubTrajectoryBalance(**setting)
 
 
 @pytest.mark.parametrize("objective", WITH_A_PRIOR)

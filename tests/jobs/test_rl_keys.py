@@ -184,6 +184,12 @@ EFFECTS: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
         STEPWISE,
         {f"{INIT}.objective.init_args.potentials": "linear"},
     ),
+    (
+        "training.rewards.step_rewards_beta",
+        0.5,
+        STEPWISE,
+        {f"{INIT}.objective.init_args.information": 0.5},
+    ),
     ("training.rewards.event_rewards_kind", "unique", {}, {"data.init_args.multiplicity": "program"}),
     ("training.rewards.event_rewards_kind", "absolute", {}, {"data.init_args.multiplicity": "text"}),
     (
@@ -319,7 +325,19 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         {**SERVED, "algorithm.method": "policy_gradient"},
         "training.weight_sync_interval must be 1 for policy_gradient",
     ),
-    ("training.rewards.step_rewards_beta", 0.5, {}, "step_rewards_beta must be 0: a step that is paid"),
+    ("training.rewards.step_rewards_beta", -0.5, {}, "step_rewards_beta must be a finite number of nats a nat, at least 0"),
+    (
+        "training.rewards.step_rewards_beta",
+        0.5,
+        {**STEPWISE, "training.rewards.step_rewards_strategy": "linear"},
+        "step_rewards_beta must be 0 with step_rewards_strategy 'linear'",
+    ),
+    (
+        "training.rewards.step_rewards_beta",
+        0.5,
+        {**STEPWISE, "training.rewards.step_rewards_mode": "env_sparse"},
+        "step_rewards_beta must be 0 without step_rewards_mode 'decision_stepwise'",
+    ),
     ("training.rewards.step_rewards_strategy", "consistent", {}, "must be one of 'learned', 'linear'"),
     (
         "training.rewards.step_rewards_mode",

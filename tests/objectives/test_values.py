@@ -131,6 +131,15 @@ def test_action_boundaries_of_three_tokens():
     assert linear[0, :3].tolist() == pytest.approx([3 * LN2, 5 * LN2, 5 * LN2])
     learned, _ = action_potentials(TOKENS, MASK, ends, LOG_R, LOG_Z, FLOW)
     assert learned[0, :3].tolist() == pytest.approx([3 * LN2, 3 * LN2, 5 * LN2])
+    # an action of which 2 log 2 were expected: the learned flow is what comes on top
+    potential = torch.tensor([[0.0, 9.0, 2 * LN2]], dtype=torch.float64)
+    forward = ActionSubTrajectoryBalance(auxiliary_weight=1.0, information=0.5)
+    inputs = {"token_log_probs": TOKENS, "mask": MASK, "action_ends": ends}
+    inputs |= {"log_flow": FLOW - 0.5 * potential, "information": potential}
+    plain = ActionSubTrajectoryBalance(auxiliary_weight=1.0)
+    given = TOKENS.sum(1), LOG_R, LOG_Z
+    found, expected = forward(*given, **inputs), plain(*given, **(inputs | {"log_flow": FLOW}))
+    assert found.loss.item() == pytest.approx(expected.loss.item())
     # actions that are equally surprising, and earn their share: nothing to learn
     even = torch.tensor([[0.5, 0.5, 0.25, 0.25]], dtype=torch.float64).log()
     mask, ends = torch.ones(1, 4, dtype=torch.bool), torch.tensor([[False, False, True, True]])

@@ -223,7 +223,9 @@ def test_state_is_plain_and_old_states_are_refused(tmp_path):
     restored = made()
     restored.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert restored.trajectories == buffer.trajectories
-    with pytest.raises(ValueError, match="state of format 1; this version reads 2, 3, 4, 5: start a new run"):
+    with pytest.raises(
+        ValueError, match="state of format 1; this version reads 2, 3, 4, 5, 6: start a new run"
+    ):
         made().load_state_dict({"format": 1})
     buffer.add(item(1, 1.0, parts=(0.0, 0.0)))
     with pytest.raises(ValueError, match="capacity must be at least the 2 programs of the state, got 1"):

@@ -52,6 +52,32 @@ def test_state_keeps_turns():
     assert other.recent == [EPISODE, PROGRAM]
 
 
+def test_gains_are_kept_and_count_from_the_end_of_their_turn():
+    told = EPISODE._replace(gains=(0.5, 0.25))
+    batch = collate([told, PROGRAM], {0: (1, 2)})
+    assert batch.information.tolist() == [[0.0, 0.0, 0.5, 0.5, 0.5, 0.5], [0.0] * 6]
+    longer = EPISODE._replace(runs=(2, 1, 1, 1, 1), gains=(0.5, 0.0, 0.25))
+    assert collate([longer], {0: (1, 2)}).information.tolist() == [[0.0, 0.0, 0.5, 0.5, 0.5, 0.5]]
+    assert collate([longer._replace(gains=(0.5, 1.0, 0.0))], {0: (1, 2)}).information[0, 4:].tolist() == [
+        1.5,
+        1.5,
+    ]
+    assert collate([EPISODE], {0: (1, 2)}).information is None
+    made = ReplayBuffer(capacity=8, recent=4)
+    made.register_prompt(0, [1, 2])
+    made.add(told)
+    made.add(PROGRAM)
+    other = ReplayBuffer(capacity=8, recent=4)
+    other.load_state_dict(made.state_dict())
+    assert other.trajectories == other.recent == [told, PROGRAM]
+    before = {key: value for key, value in made.state_dict().items() if not key.startswith("gain")}
+    other.load_state_dict(before | {"format": 5})
+    assert other.trajectories == [EPISODE, PROGRAM]
+    for gains in ((0.1, 0.2, 0.3), (float("nan"),)):
+        with pytest.raises(ValueError, match="gains must be finite as float32, one a turn"):
+            made.add(EPISODE._replace(gains=gains))
+
+
 def test_state_of_the_format_before_is_read():
     state = buffer().state_dict()
     old = {key: value for key, value in state.items() if key not in ("turns", "runs")} | {"format": 2}

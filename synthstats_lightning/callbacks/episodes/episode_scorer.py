@@ -11,10 +11,13 @@ from lightning.pytorch import Trainer
 
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.callbacks.sample_scorer import proposal_log_prob as drawn_with
+from synthstats_lightning.evaluation.episode_information import EpisodeInformation
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SampledPrograms, SamplingSettings
 from synthstats_lightning.policy.multi_turn import runs_of
+from synthstats_lightning.replay import Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks.experiments.episode import EpisodeState, ExperimentEpisode
 from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTask
@@ -24,7 +27,13 @@ class EpisodeScorer(SampleScorer):
     """Workers for a run's `ExperimentTask`s, with each one's baseline scored before any experiment.
 
     See `SampleScorer` for the arguments.
+
+    Attributes:
+        information: What experiments were expected to tell; `None` where nothing asks for it.
     """
+
+    of_episodes = True
+    information: EpisodeInformation | None = None
 
     def sample(
         self,
@@ -76,6 +85,13 @@ class EpisodeScorer(SampleScorer):
             episode,
             proposal_log_prob=proposal_log_prob,
         )
+
+    def trajectory(self, program: PendingProgram, score: Score, reward: Reward) -> Trajectory:
+        """As `SampleScorer`, with what turns were expected to tell where that is asked for."""
+        found = super().trajectory(program, score, reward)
+        if self.information is None:
+            return found
+        return found._replace(gains=self.information.gains(program.episode))
 
     def withdraw(self, program: PendingProgram) -> None:
         """Tells the workers that nobody waits for an episode's score any more."""

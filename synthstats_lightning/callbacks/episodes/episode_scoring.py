@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lightning.pytorch import LightningModule, Trainer
 
@@ -13,6 +13,7 @@ from synthstats_lightning.callbacks.episodes.transcript import TranscriptFiles, 
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
 from synthstats_lightning.callbacks.run_parts import gflownet_module, run_folder, run_tasks
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
+from synthstats_lightning.evaluation.episode_information import EpisodeInformation
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.runtime.distributed import added_up, gather_objects
@@ -36,8 +37,10 @@ class EpisodeScoring(ProgramScoring):
 
     Besides the metrics of `ProgramScoring`, each log has `episode/submitted` (share of episodes with a
     program), `episode/experiments`, `episode/turns` and `episode/refused` (actions that could not be done,
-    or were beyond the budget), means per episode. Failures are counted by category as ever: `truncated`,
-    `turns` and `experiments` are those of episodes, the others those of the submitted programs.
+    or were beyond the budget), means per episode; with an objective that asks for it, also
+    `episode/information` (what experiments were expected to tell, in nats). Failures are counted by category
+    as ever: `truncated`, `turns` and `experiments` are those of episodes, the others those of the submitted
+    programs.
 
     Every scored training episode is appended to `transcripts.jsonl` and, to be read, `transcripts.txt` in the
     run's folder.
@@ -86,6 +89,8 @@ class EpisodeScoring(ProgramScoring):
         """
         _check(gflownet_module(pl_module), run_tasks(trainer, self.given_tasks))
         super().setup(trainer, pl_module, stage)
+        if "information" in gflownet_module(pl_module).objective.needs:
+            cast("EpisodeScorer", self.scorer).information = EpisodeInformation()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """As `ProgramScoring`; opens the transcripts.
@@ -110,7 +115,12 @@ class EpisodeScoring(ProgramScoring):
     def keep(self, program: PendingProgram, record: ProgramRecord) -> None:
         """Takes a scored episode into transcripts and metrics; `records` is of programs, and stays empty."""
         self._documents.append(transcript(program, record))
-        self._episodes.append(EpisodeSums.of(program.episode))
+        self._episodes.append(EpisodeSums.of(program.episode, self.information))
+
+    @property
+    def information(self) -> EpisodeInformation | None:
+        """What experiments were expected to tell; `None` where the objective does not ask for it."""
+        return cast("EpisodeScorer", self.scorer).information
 
     def _harvest(self, trainer: Trainer, seconds: float | None = 0.0) -> None:
         super()._harvest(trainer, seconds)
@@ -136,7 +146,8 @@ class EpisodeScoring(ProgramScoring):
         super()._log_window(module)
         own, self._episodes = added_up([EpisodeSums(), *self._episodes]), []
         for name, value in episode_metrics(gather_objects(own)).items():
-            module.log(name, value)
+            if name != "episode/information" or self.information is not None:
+                module.log(name, value)
 
 
 class EpisodeSums(NamedTuple):
@@ -148,6 +159,7 @@ class EpisodeSums(NamedTuple):
         experiments: Number of experiments that they performed.
         turns: Number of turns that the policy took.
         refused: Actions that could not be done, or were beyond the budget.
+        information: What experiments were expected to tell, in nats; 0 where that is not known.
     """
 
     episodes: int = 0
@@ -155,13 +167,15 @@ class EpisodeSums(NamedTuple):
     experiments: int = 0
     turns: int = 0
     refused: int = 0
+    information: float = 0.0
 
     @classmethod
-    def of(cls, episode: ExperimentEpisode) -> EpisodeSums:
+    def of(cls, episode: ExperimentEpisode, information: EpisodeInformation | None = None) -> EpisodeSums:
         """Of one episode."""
         kinds = Counter(turn.kind for turn in episode.turns)
         refused = kinds["invalid"] + kinds["over_budget"]
-        return cls(1, bool(episode.program), len(episode.observed), len(episode.turns), refused)
+        told = 0.0 if information is None else sum(information.gains(episode))
+        return cls(1, bool(episode.program), len(episode.observed), len(episode.turns), refused, told)
 
 
 def episode_metrics(ranks: Sequence[EpisodeSums]) -> dict[str, float]:

@@ -38,7 +38,10 @@ REWARDS = (
     Key(
         "training.rewards.step_rewards_beta",
         "number",
-        "Must be 0: a single step is not paid, for that would change the target.",
+        "Weight of what an experiment was expected to tell, in the learned log flows between actions"
+        " (`ActionSubTrajectoryBalance.information`, the same target).",
+        unit="nats a nat",
+        least=0,
         default=0,
     ),
     Key(

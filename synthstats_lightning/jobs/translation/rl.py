@@ -21,7 +21,7 @@ BASE = "quickstart"
 EPISODES = "episodes/dugongs"
 """What goes over it where the policy experiments."""
 STEP_KEYS = tuple(
-    f"training.rewards.step_rewards_{name}" for name in ("mode", "indicator_lambda", "strategy")
+    f"training.rewards.step_rewards_{name}" for name in ("mode", "indicator_lambda", "strategy", "beta")
 )
 """Keys that count where step rewards are enabled."""
 STEPWISE = "objective/action_sub_trajectory_balance"
@@ -116,19 +116,24 @@ def _objective(draft: Draft, environment: Environment) -> str | None:
 
 def _step_rewards(draft: Draft) -> None:
     section = "training.rewards"
-    if draft.given(f"{section}.step_rewards_beta", 0):
-        draft.refuse(f"{section}.step_rewards_beta", "0: a step that is paid changes the target")
     kind = draft.given(f"{section}.event_rewards_kind")
     if kind is not None:
         draft.put("data.init_args.multiplicity", {"unique": "program", "absolute": "text"}[kind])
-    enabled = draft.given(f"{section}.step_rewards_enabled", False)
-    if enabled and draft.given(f"{section}.step_rewards_mode") == "decision_stepwise":
+    if not draft.given(f"{section}.step_rewards_enabled", False):
+        return
+    beta = draft.given(f"{section}.step_rewards_beta", 0)
+    if draft.given(f"{section}.step_rewards_mode") == "decision_stepwise":
         for name, argument in (
             ("step_rewards_indicator_lambda", "auxiliary_weight"),
             ("step_rewards_strategy", "potentials"),
+            ("step_rewards_beta", "information"),
         ):
             if (value := draft.given(f"{section}.{name}")) is not None:
                 draft.put(f"model.init_args.objective.init_args.{argument}", value)
+        if beta and draft.given(f"{section}.step_rewards_strategy") == "linear":
+            draft.refuse(f"{section}.step_rewards_beta", "0 with step_rewards_strategy 'linear'")
+    elif beta:
+        draft.refuse(f"{section}.step_rewards_beta", "0 without step_rewards_mode 'decision_stepwise'")
 
 
 def _length(draft: Draft) -> None:

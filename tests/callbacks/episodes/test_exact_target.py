@@ -49,12 +49,21 @@ def test_probabilities_of_all_episodes_sum_to_one_without_those_of_answers(polic
     [
         TrajectoryBalance(),
         pytest.param(ActionSubTrajectoryBalance(auxiliary_weight=0.3), marks=pytest.mark.slow),
+        ActionSubTrajectoryBalance(auxiliary_weight=0.3, information=1.0),
     ],
 )
 def test_training_reaches_the_target(policy, objective):
     episodes = all_episodes(policy)
     log_reward = rewards(episodes)
-    batch = collate(trajectories(episodes, log_reward), {0: PROMPT})
+    # what first turns are said to tell has nothing to do with what they earn
+    told = {
+        first: 0.5 * number for number, first in enumerate(sorted({e.tokens[: e.runs[0]] for e in episodes}))
+    }
+    items = [
+        item._replace(gains=(told[episode.tokens[: episode.runs[0]]], 0.0)[: (len(episode.runs) + 1) // 2])
+        for item, episode in zip(trajectories(episodes, log_reward), episodes, strict=True)
+    ]
+    batch = collate(items, {0: PROMPT})
     flow, log_z = FlowHead(32, 32, 0), torch.nn.Parameter(torch.zeros(()))
     groups = [
         {"params": [*policy.parameters(), *flow.parameters()], "lr": 0.01},

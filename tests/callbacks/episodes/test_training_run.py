@@ -63,7 +63,7 @@ def fit(folder, objective=None, checkpoint=None):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    data, module, trainer = fit(folder, ActionSubTrajectoryBalance())
+    data, module, trainer = fit(folder, ActionSubTrajectoryBalance(information=1.0))
     metrics = {key: float(value) for key, value in trainer.callback_metrics.items()}
     return folder, data, module, metrics
 
@@ -79,6 +79,18 @@ def test_the_policy_experiments_submits_and_is_scored(run):
     assert any(len(item.runs) == 3 for item in stored)
     for item in stored:
         assert sum(item.runs) == len(item.program_ids)
+
+
+def test_experiments_are_credited_with_what_they_were_expected_to_tell(run):
+    _, data, _, metrics = run
+    stored = data.buffer.trajectories
+    for item in stored:
+        assert len(item.gains) == (len(item.runs) + 1) // 2 or not item.runs
+        assert item.gains[-1] == 0 or len(item.runs) % 2 == 0  # a submission tells nothing
+        assert all(0 <= gain < 5 for gain in item.gains)
+    assert any(item.gains[0] > 0.1 for item in stored)
+    told = [sum(item.gains) for item in stored]
+    assert min(told) <= metrics["episode/information"] <= max(told)
 
 
 def test_transcripts_show_every_episode_turn_by_turn(run):
@@ -99,7 +111,8 @@ def test_transcripts_show_every_episode_turn_by_turn(run):
 @pytest.mark.slow
 def test_a_run_resumes_to_the_same_end(run, tmp_path):
     folder, data, module, _ = run
-    again, other, _ = fit(tmp_path, ActionSubTrajectoryBalance(), checkpoint=folder / "saved" / "step=1.ckpt")
+    objective = ActionSubTrajectoryBalance(information=1.0)
+    again, other, _ = fit(tmp_path, objective, checkpoint=folder / "saved" / "step=1.ckpt")
     assert again.buffer.trajectories == data.buffer.trajectories
     for name, value in module.policy.adapter_state_dict().items():
         assert value.equal(other.policy.adapter_state_dict()[name])
