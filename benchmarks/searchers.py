@@ -6,10 +6,13 @@
 Every cell (method, task, budget, seed) is a run of its own and leaves `METHOD-TASK-BUDGET-SEED.json` in the
 folder; cells that are there are not run again. JSON: `cells` (of the whole grid, `done` of them), and `by
 method and budget`, means over cells: `effective_sample_size` (draws of known probability, none of evolution),
-`log_z_error` (nats, estimate minus the largest sum over programs that any run of the task has found, none
-where a method estimates no log Z), `mass_found` (share of that sum that the run's programs have), `best_elpd`
-(nats), `held_out` (nats, log score of the weighted set on rows held out of tables, mean of five splits, less
-the best program's), `seconds`, and `ess_ratio_to_sampling` (at a budget of 1,000, to sample-and-weight).
+`log_z_error` (nats, from the task's log Z, none where a method estimates none), `mass_found` (share of the
+task's Z that the run's programs sum to), `best_elpd` (nats), `held_out` (nats, log score of the weighted set
+on rows held out of tables, mean of five splits, less the best program's), `seconds`, and
+`ess_ratio_to_sampling` (to sample-and-weight at the same budget).
+
+A task's Z is the mean of the estimates of all its runs, each of which is unbiased, or the largest sum over
+programs that a run has found, if that is larger.
 """
 
 from __future__ import annotations
@@ -53,8 +56,6 @@ OWN = ("nile", "statecrime", "spector", "cpunish")
 SIMULATED = ("dugongs_simulator", "death_process", "hyperbolic_discounting", "survival")
 BUDGETS = (250, 1000, 4000)
 SEEDS = (0, 1, 2)
-COMPARED_AT = 1000
-"""Budget at which effective sample sizes are compared with those of sampling."""
 FIGURES = ("effective_sample_size", "log_z_error", "mass_found", "best_elpd", "held_out", "seconds")
 
 
@@ -115,7 +116,10 @@ def run_cell(cell: Cell, own_data: Path, folder: Path) -> dict[str, Any]:
 
 def figures(run: Path) -> dict[str, Any]:
     """What a run's folder says; log Z and sums are absolute, of prior times evidence, in nats."""
-    posterior = load_posterior(run)
+    try:
+        posterior = load_posterior(run)
+    except ValueError as error:  # none of its programs has an evidence
+        return {"error": str(error)}
     if not isinstance(posterior, RunPosterior):
         raise TypeError(f"{run} holds several tasks")
     compared = posterior.with_elpd()
@@ -138,10 +142,7 @@ def figures(run: Path) -> dict[str, Any]:
 
 def summary(cells: dict[Cell, dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """Means over tasks and seeds, by method and budget."""
-    best: dict[str, float] = {}
-    for cell, row in cells.items():
-        if "error" not in row:
-            best[cell.task] = max(best.get(cell.task, -np.inf), row["log_z_found"])
+    best = {task: _log_z(cells, task) for task in {cell.task for cell in cells}}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for method, budget in dict.fromkeys((cell.method, cell.budget) for cell in cells):
         own = {cell: row for cell, row in cells.items() if (cell.method, cell.budget) == (method, budget)}
@@ -155,12 +156,21 @@ def summary(cells: dict[Cell, dict[str, Any]]) -> dict[str, dict[str, dict[str, 
         means = {name: _mean([row[name] for row in rows]) for name in FIGURES}
         counts = {"runs": len(rows), "failed": len(own) - len(rows)}
         found.setdefault(method, {})[str(budget)] = {**means, **counts}
-    sampling = found.get("sample_and_weight", {}).get(str(COMPARED_AT), {}).get("effective_sample_size")
+    sampling = found.get("sample_and_weight", {})
     for budgets in found.values():
-        row = budgets.get(str(COMPARED_AT), {})
-        if sampling and row.get("effective_sample_size") is not None:
-            row["ess_ratio_to_sampling"] = row["effective_sample_size"] / sampling
+        for budget, row in budgets.items():
+            usual = sampling.get(budget, {}).get("effective_sample_size")
+            if usual and row["effective_sample_size"] is not None:
+                row["ess_ratio_to_sampling"] = row["effective_sample_size"] / usual
     return found
+
+
+def _log_z(cells: dict[Cell, dict[str, Any]], task: str) -> float:
+    """What is known of a task's log Z from all its runs."""
+    rows = [row for cell, row in cells.items() if cell.task == task and "error" not in row]
+    estimates = [row["log_z"] for row in rows if row["log_z"] is not None]
+    mean = np.logaddexp.reduce(estimates) - np.log(len(estimates)) if estimates else -np.inf
+    return float(max([mean, *(row["log_z_found"] for row in rows)]))
 
 
 def document(cells: dict[Cell, dict[str, Any]]) -> dict[str, Any]:

@@ -325,7 +325,7 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         {**SERVED, "algorithm.method": "policy_gradient"},
         "training.weight_sync_interval must be 1 for policy_gradient",
     ),
-    ("training.rewards.step_rewards_beta", -0.5, {}, "step_rewards_beta must be a finite number of nats a nat, at least 0"),
+    ("training.rewards.step_rewards_beta", -0.5, {}, "must be a finite number of nats a nat, at least 0"),
     (
         "training.rewards.step_rewards_beta",
         0.5,

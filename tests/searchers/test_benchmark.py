@@ -51,6 +51,18 @@ def test_figures_of_cells(tmp_path, monkeypatch):
     assert (tmp_path / "figures.png").stat().st_size > 1000
 
 
+def test_log_z_of_a_task_is_the_mean_of_unbiased_estimates():
+    benchmark = benchmark_module("searchers")
+    cells = {
+        benchmark.Cell("sample_and_weight", "nile", 250, seed): row(log_z, -9.0, 20.0)
+        for seed, log_z in enumerate((-1.0, -5.0))
+    }
+    cells[benchmark.Cell("evolution", "nile", 250, 0)] = row(None, -8.0, None)
+    exact = math.log((math.exp(-1) + math.exp(-5)) / 2)
+    found = benchmark.summary(cells)["evolution"]["250"]
+    assert found["mass_found"] == pytest.approx(math.exp(-8 - exact))
+
+
 def test_every_cell_has_a_configuration_that_is_there(tmp_path):
     benchmark = benchmark_module("searchers")
     entry = {"response": "y", "description": "Some."}
