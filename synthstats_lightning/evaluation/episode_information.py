@@ -30,7 +30,7 @@ class EpisodeInformation:
         particles: Weighted draws of the latents.
         outer: Simulated responses of each estimate.
         inner: Draws for the marginal density of each.
-        seed: Of all random numbers.
+        seed: Seed of the random numbers that all episodes share.
 
     Raises:
         ValueError: If a number is below 2.

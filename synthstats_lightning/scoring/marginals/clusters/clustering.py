@@ -136,6 +136,6 @@ def num_latents(clustering: Clustering) -> int:
     """Entries of all groups together.
 
     Args:
-        clustering: The clustering.
+        clustering: Latents of groups, with what depends on them.
     """
     return math.prod((clustering.size, clustering.dimensions))

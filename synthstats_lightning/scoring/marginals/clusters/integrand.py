@@ -119,7 +119,7 @@ def without_latents(graph: ModelGraph, clustering: Clustering, value: float) -> 
 
     Args:
         graph: The model graph.
-        clustering: The latents.
+        clustering: The latents that are replaced by constants.
         value: What stands in for their entries.
     """
     parameters = [member.parameter for member in clustering.members]

@@ -57,7 +57,7 @@ def rule(order: int, dims: int) -> Rule:
 
     Args:
         order: Nodes along each dimension.
-        dims: Dimensions.
+        dims: Dimensions of the integral, each with as many nodes.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(order)
     axes = np.meshgrid(*[nodes] * dims, indexing="ij")

@@ -250,6 +250,6 @@ def packed(found: Marginals) -> Tensor:
     """Both tables side by side, the whole first.
 
     Args:
-        found: The tables.
+        found: Totals and changed totals, of the same particles.
     """
     return torch.cat([found.given[:, None], found.changed], 1)

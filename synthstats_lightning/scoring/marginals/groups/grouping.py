@@ -87,7 +87,7 @@ def another_reads(compiled: Compiled, dependent: frozenset[int]) -> bool:
 
     Args:
         compiled: The model, compiled.
-        dependent: The nodes.
+        dependent: Nodes whose values depend on the latents.
     """
     return any(
         node.op == "random" and index != compiled.graph.response and not dependent.isdisjoint(node.inputs)

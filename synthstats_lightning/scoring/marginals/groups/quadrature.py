@@ -298,7 +298,7 @@ def counted(rows: Tensor, given: Tensor) -> Tensor:
     """Log-likelihoods of the given rows, 0 for others.
 
     Args:
-        rows: Of all rows.
+        rows: Log densities of all rows, whether they count or not.
         given: Which rows count.
     """
     return rows if bool(given.all()) else torch.where(given, rows, 0.0)
