@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Hashable
 
@@ -85,8 +86,9 @@ class EpisodeInformation:
             gain = expected_information_gain(
                 simulator, draws, [covariates], rng, outer=self.outer, inner=self.inner
             )
-            # the estimate of a design that tells nothing may be below
-            found.append(max(float(gain.value[0]), 0.0))
+            value = float(gain.value[0])
+            # the estimate of a design that tells nothing may be below, and there is none without noise
+            found.append(max(value, 0.0) if math.isfinite(value) else 0.0)
             try:
                 latents.update(covariates, rows[simulator.response])
             except ImpossibleResponseError:

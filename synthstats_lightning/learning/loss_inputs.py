@@ -68,9 +68,6 @@ def loss_inputs(
         needs: Keys of `ObjectiveInputs`.
         min_new_tokens: Tokens before which the policy could not stop when it sampled, as in
             `SamplingSettings`.
-
-    Raises:
-        ValueError: If information is asked for, which these trajectories do not have.
     """
     ids, mask, own = batch.program_ids, batch.program_mask, batch.own_mask
     given = (batch.prompt_ids, ids, mask, batch.prompt_mask)
@@ -110,12 +107,9 @@ def loss_inputs(
         else:
             named["action_ends"] = turn_ends(own)
     if "information" in needs:
-        if batch.information is None:
-            raise ValueError(
-                "the objective needs the information that turns were expected to give, which only episodes"
-                " with experiments have"
-            )
-        named["information"] = batch.information
+        # none at all where no turn of the batch was an experiment, as in an empty one
+        nothing = torch.zeros(mask.shape, device=mask.device)
+        named["information"] = nothing if batch.information is None else batch.information
     return LossInputs(log_prob, named, hidden)
 
 

@@ -17,7 +17,6 @@ from synthstats_lightning.scoring.density.target import (
     Target,
     evaluate,
     finite_or_minus_infinity,
-    is_dear,
     is_noisy,
     own_densities,
     pointwise,
@@ -56,8 +55,6 @@ WIDENING = 3.0
 """Half of that share has scales this much larger, so that a fold's wider posterior is seen by the check."""
 AGREEMENT = 0.15
 """Largest difference between two accepted estimates of one refit, in nats."""
-FEW_DRAWS = 32
-"""Draws from the prior at which rows of a dear target are looked at for what they exclude."""
 FOLD_ISLANDS = 4
 """Populations of each annealed refit; their disagreement is its check."""
 FOLD_MOVES = 3
@@ -73,8 +70,7 @@ def excluding_rows(target: Target, pilot: Pilot) -> Bool[Tensor, " rows"]:
         target: The model with its data.
         pilot: Draws from the prior, with the target there.
     """
-    some = slice(FEW_DRAWS if is_dear(target) and not is_noisy(target) else None)
-    own, others = pointwise(smooth_form(target), pilot.theta[some], pilot.evaluation.log_likelihood[some])
+    own, others = pointwise(smooth_form(target), pilot.theta, pilot.evaluation.log_likelihood)
     return (others.isfinite() & ~own.isfinite()).any(0)
 
 
@@ -117,12 +113,14 @@ def exact_loo(
     variance, bias = torch.zeros_like(density), torch.zeros_like(density)
     influence = torch.zeros(len(particles.theta), len(rows), dtype=torch.float64)
     own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
-    excluding = excluding_rows(target, search.pilot)[rows]
     for index, sample in enumerate(samples):
         if sample is not None:
             ratio = bridge_ratio(particles.log_weight, own[:, index], *sample)
             density[index], influence[:, index], variance[index] = ratio
     failed = ~density.isfinite()
+    if not bool(failed.any()):
+        return Folds(density, influence, variance, bias)
+    excluding = excluding_rows(target, search.pilot)[rows]
     for some, start in ((failed & excluding, search.proposal), (failed & ~excluding, None)):
         if bool(some.any()):
             refits = annealed_folds(target, particles, rows[some], start, settings, generator, deadline)

@@ -89,6 +89,14 @@ def test_training_reaches_the_target(policy, objective):
     assert log_z.item() == pytest.approx(log_reward.logsumexp(0).item(), abs=0.02)
 
 
+def test_episodes_without_a_turn_that_ended_tell_nothing(policy):
+    episodes = [episode for episode in all_episodes(policy) if len(episode.runs) == 1]
+    batch = collate(trajectories(episodes, rewards(episodes)), {0: PROMPT})
+    assert batch.information is None
+    named = loss_inputs(policy, batch, frozenset({"information"})).named
+    assert torch.equal(named["information"], torch.zeros(batch.program_ids.shape))
+
+
 def test_no_gradient_passes_through_the_prediction_of_an_answer(policy):
     episodes = [episode for episode in all_episodes(policy) if len(episode.runs) == 3]
     batch = collate(trajectories(episodes, rewards(episodes)), {0: PROMPT})

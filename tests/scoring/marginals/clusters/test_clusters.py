@@ -17,7 +17,6 @@ from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
 from synthstats_lightning.sandbox.inside.response import sentinel
 from synthstats_lightning.scoring.engine import score_graph
-from synthstats_lightning.scoring.marginals.clusters import integrator
 from synthstats_lightning.scoring.marginals.clusters.clustering import find_clustering
 from synthstats_lightning.scoring.marginals.clusters.integrator import integrate_clusters
 from synthstats_lightning.scoring.marginals.clusters.quadrature import rule
@@ -230,9 +229,8 @@ def test_what_is_no_clustering():
 
     for build in (crossed, four):
         assert find_clustering(density_of(build).compiled) is None
-    joined = find_clustering(density_of(chained).compiled)
-    assert joined is None or all(member.parameter.size == 6 for member in joined.members)
-    assert integrator.EASY >= 10
+    # another parameter reads z, and what is left has one latent a group
+    assert find_clustering(density_of(chained).compiled) is None
 
 
 @pytest.mark.parametrize(("order", "dims"), [(5, 3), (7, 2)])
