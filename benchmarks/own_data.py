@@ -45,7 +45,7 @@ STACKED = 16
 
 
 def explore(
-    name: str, entry: dict[str, Any], folder: Path, output: Path, minutes: float
+    name: str, entry: dict[str, Any], folder: Path, output: Path, options: argparse.Namespace
 ) -> tuple[Path, float]:
     """Explores one data set in a process of its own; its run folder, and the minutes that it took.
 
@@ -55,7 +55,9 @@ def explore(
     """
     command = [sys.executable, "-m", "synthstats_lightning", "explore", str(folder / f"{name}.csv")]
     command += ["--response", entry["response"], "--description", entry["description"]]
-    command += ["--minutes", str(minutes), "--output", str(output)]
+    command += ["--minutes", str(options.minutes), "--output", str(output)]
+    if options.policy is not None:
+        command += ["--policy", options.policy]
     started = time.perf_counter()
     subprocess.run(command, check=True)
     taken = (time.perf_counter() - started) / 60.0
@@ -109,12 +111,12 @@ def figures(run: Path, task: CSVTask, scorer: ProgramScorer) -> dict[str, Any]:
     }
 
 
-def measure(name: str, entry: dict[str, Any], folder: Path, output: Path, minutes: float) -> dict[str, Any]:
+def measure(name: str, entry: dict[str, Any], output: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Explores a data set and reads its figures; `error` where that is not possible."""
     try:
-        task = CSVTask(folder / f"{name}.csv", entry["response"], entry["description"])
+        task = CSVTask(options.folder / f"{name}.csv", entry["response"], entry["description"])
         kind = task.columns[task.response].kind
-        run, taken = explore(name, entry, folder, output / name, minutes)
+        run, taken = explore(name, entry, options.folder, output / name, options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         return {"understood": False, "error": str(error)}
     row = {"understood": kind == entry["kind"], "minutes": taken}
@@ -152,6 +154,7 @@ def main() -> None:
         "--folder", type=Path, default=Path("../shared/own_data"), help="CSV files and index.json"
     )
     parser.add_argument("--minutes", type=float, default=4.0, help="for each data set")
+    parser.add_argument("--policy", help="of explore; by default its own choice")
     parser.add_argument("--only", nargs="+", help="names of data sets")
     parser.add_argument("--output", type=Path, help="keep the runs in this folder")
     options = parser.parse_args()
@@ -163,7 +166,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         output = options.output or Path(temporary)
         for name in options.only or index:
-            document[name] = measure(name, index[name], options.folder, output, options.minutes)
+            document[name] = measure(name, index[name], output, options)
             print(f"{name}: {json.dumps(document[name])}", flush=True)
             if options.json is not None:
                 options.json.write_text(json.dumps(document, indent=2) + "\n")

@@ -118,9 +118,9 @@ def scored_programs(
         batch = collate(rows, buffer.prompts, prior_prompts=buffer.prior_prompts).to(
             module.loaded_policy.device
         )
-        own, reference = _log_probs(module, batch)
-        for program, log_prob, reference_log_prob in zip(part, own.tolist(), reference.tolist(), strict=True):
-            row = program.row
+        own, reference, first = (values.tolist() for values in _log_probs(module, batch))
+        for number, program in enumerate(part):
+            row, log_prob, reference_log_prob = program.row, own[number], reference[number]
             pending = PendingProgram(
                 row.task_index,
                 program.source,
@@ -129,6 +129,7 @@ def scored_programs(
                 reference_log_prob,
                 program.score,
                 step,
+                looking=first[number] - reference_log_prob,
             )
             record = scorer.record(pending)
             record.count, record.origin = 0, program.origin
@@ -139,13 +140,16 @@ def scored_programs(
 
 
 @torch.no_grad()
-def _log_probs(module: GFlowNetModule, batch: TrajectoryBatch) -> tuple[Tensor, Tensor]:
-    """Under the policy and under its reference."""
+def _log_probs(module: GFlowNetModule, batch: TrajectoryBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Under the policy, under its reference, and under the latter given what the policy is told."""
     policy, minimum = module.loaded_policy, module.sampling.min_new_tokens
     given = batch.prompt_ids, batch.program_ids, batch.program_mask, batch.prompt_mask
     with policy.evaluating():
         own = policy.program_log_probs(*given, min_new_tokens=minimum)
         prior_ids, prior_mask = batch.prior_prompts
-        given = prior_ids, batch.program_ids, batch.program_mask, prior_mask
         with policy.reference():
-            return own, policy.program_log_probs(*given, min_new_tokens=minimum)
+            told = prior_ids, batch.program_ids, batch.program_mask, prior_mask
+            reference = policy.program_log_probs(*told, min_new_tokens=minimum)
+            if batch.prior_prompt_ids is None:
+                return own, reference, reference
+            return own, reference, policy.program_log_probs(*given, min_new_tokens=minimum)

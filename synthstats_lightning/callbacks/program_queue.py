@@ -239,5 +239,5 @@ def _plain(program: PendingProgram) -> tuple[Any, ...]:
     task, source, prior = program.task_index, program.source, program.reference_log_prob
     row = (task, source, ids, program.log_prob, prior, program.step, program.proposal_log_prob)
     if program.episode is None:
-        return (*row, list(program.token_log_probs)) if program.token_log_probs else row
+        return (*row, list(program.token_log_probs), program.looking)
     return (*row, list(program.runs), program.episode.state())

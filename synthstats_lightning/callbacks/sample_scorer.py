@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from lightning.pytorch import Trainer
+from torch import Tensor
 
 from synthstats_lightning.callbacks.screening import screened
 from synthstats_lightning.learning.prompts import present_prompts
@@ -48,6 +50,8 @@ class PendingProgram(NamedTuple):
         span: The first of the tokens that the source was taken from, and that behind the last; `None` if
             unknown, as of a program that was given.
         weights_step: Training step of the weights that it was drawn from; `None` if that is the present.
+        looking: Log-probability with the adapter off given the proposal's prompt minus that given the
+            prior's, in nats; 0 where these are one, and where nothing asks for it.
     """
 
     task_index: int
@@ -63,6 +67,7 @@ class PendingProgram(NamedTuple):
     proposal_log_prob: float = math.inf
     span: tuple[int, int] | None = None
     weights_step: int | None = None
+    looking: float = 0.0
 
     def drawn_at(self, step: int) -> PendingProgram:
         """The same with the step from which its age counts: that of the weights that wrote it.
@@ -91,6 +96,16 @@ def proposal_log_prob(samples: SampledPrograms, row: int) -> float:
         row: Which of them.
     """
     return math.inf if samples.proposal_log_prob is None else float(samples.proposal_log_prob[row])
+
+
+def looked(samples: SampledPrograms) -> Float[Tensor, " batch"]:
+    """What looking at the data adds to the reference policy's log-probabilities, in nats; 0 if not asked for.
+
+    Args:
+        samples: The programs that were drawn.
+    """
+    first = samples.first_log_prob
+    return torch.zeros_like(samples.log_prob) if first is None else first - samples.reference_log_prob
 
 
 def _token_log_probs(samples: SampledPrograms, row: int) -> tuple[float, ...]:
@@ -273,7 +288,8 @@ class SampleScorer:
     def _submitted(
         self, samples: SampledPrograms, rows: Collection[int]
     ) -> Iterator[tuple[int, PendingProgram]]:
-        known = is_finite(torch.stack([samples.log_prob, samples.reference_log_prob]).cpu()).all(0)
+        own = samples.log_prob, samples.reference_log_prob, looked(samples)
+        known = is_finite(torch.stack(own).cpu()).all(0)
         for row in np.flatnonzero(known).tolist():
             if row not in rows:
                 continue
@@ -292,6 +308,7 @@ class SampleScorer:
         step: int = 0,
         proposal_log_prob: float = math.inf,
         token_log_probs: Sequence[float] = (),
+        looking: float = 0.0,
     ) -> PendingProgram:
         """Hands over a program that is given, or that an interrupted run had sampled."""
         score = self.score(source, task_index)
@@ -304,6 +321,7 @@ class SampleScorer:
             *given,
             token_log_probs=tuple(token_log_probs),
             proposal_log_prob=proposal_log_prob,
+            looking=looking,
         )
 
     def withdraw(self, program: PendingProgram) -> None:
@@ -319,11 +337,12 @@ class SampleScorer:
         """
         score, reward = program.score.result(), reward or self.reward
         baseline = self.reward.value(self.baselines[program.task_index])
+        weighed = baseline, program.reference_log_prob, program.num_tokens, program.looking
         return ProgramRecord(
             task=self.tasks[program.task_index].name,
             source=program.source,
             score=score,
-            log_reward=reward.log_target(score, baseline, program.reference_log_prob, program.num_tokens),
+            log_reward=reward.log_target(score, *weighed),
             log_prob=program.log_prob,
             reference_log_prob=program.reference_log_prob,
             step=program.step,
@@ -339,7 +358,7 @@ class SampleScorer:
             reward: As it is at present; the parts that the log reward is blended from come along.
         """
         baseline = self.reward.value(self.baselines[program.task_index])
-        parts = reward.parts(score, baseline, program.num_tokens)
+        parts = reward.parts(score, baseline, program.num_tokens, program.looking)
         log_reward = reward.blend(np.array([parts]), np.array([program.reference_log_prob]))
         return Trajectory(
             program.task_index,
@@ -387,6 +406,7 @@ class SampleScorer:
             proposal_log_prob=proposal_log_prob(samples, row),
             span=samples.spans[row] if samples.spans else None,
             weights_step=None if samples.weights_step is None else int(samples.weights_step[row]),
+            looking=float(looked(samples)[row]),
         )
 
     def _baseline(self, task: Task) -> Score:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities import rank_zero_info
 
@@ -20,6 +21,7 @@ from synthstats_lightning.policy import (
     resample_suffixes,
     sample_episodes,
 )
+from synthstats_lightning.policy.forced import forced_log_probs
 from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
 from synthstats_lightning.policy.prompt_room import check_plain, check_reads_data, check_room
 from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
@@ -40,6 +42,8 @@ class SamplingModule(LightningModule):
         sampling: Settings of validation, test and prediction; `min_new_tokens` is that of all samples.
         seed: Seeds the sampling streams, together with rank and step.
         throughput: Counts sampled tokens while there is one.
+        asks_first: Whether programs come with what an untrained policy writes them with, which the target has
+            on its way.
         rounds_backend: Who writes the programs of training rounds. All others, whose sampling probability
             something is divided by, this process writes itself.
     """
@@ -48,6 +52,7 @@ class SamplingModule(LightningModule):
     sampling: SamplingSettings
     seed: int
     throughput: Throughput | None
+    asks_first: bool = False
     rounds_backend: SamplingBackend = LOCAL
     _told: MemoryPlan | None = None
 
@@ -166,11 +171,27 @@ class SamplingModule(LightningModule):
                 check_room(config, policy.name, encoded, requests, settings.max_new_tokens)
                 facts = [prompt.facts for prompt in prompts]
                 programs = policy.sample(encoded, num_samples, settings, **at, facts=facts)
+                programs = self._with_first(policy, programs, encoded, priors)
         self._tell_plan(policy)
         if self.throughput is not None:
             own = programs.program_mask if programs.own_mask is None else programs.own_mask
             self.throughput.sampled(own)
         return programs
+
+    def _with_first(
+        self,
+        policy: Policy,
+        programs: SampledPrograms,
+        prompts: Sequence[Sequence[int]],
+        priors: Sequence[Sequence[int]],
+    ) -> SampledPrograms:
+        """With what an untrained policy writes them with, where that is asked for and no prior."""
+        if not self.asks_first or prompts == priors:
+            return programs
+        given = programs.prompt_index, programs.program_ids, programs.program_mask
+        with torch.no_grad(), policy.evaluating(), policy.reference():
+            first = forced_log_probs(policy, prompts, *given, self.sampling.min_new_tokens)
+        return programs._replace(first_log_prob=first)
 
     def _tell_plan(self, policy: Policy) -> None:
         """Says how programs are decoded: the first time, and the first time that they do not fit at once."""
@@ -204,6 +225,7 @@ class SamplingModule(LightningModule):
         facts = [prompt.facts for prompt in prompts]
         with float32_by_default():
             backend = self.backend_of(stream)
-            return resample_suffixes(
+            programs = resample_suffixes(
                 policy, encoded, prompt_index, prefixes, settings, *at, priors, backend=backend, facts=facts
             )
+            return self._with_first(policy, programs, encoded, priors)

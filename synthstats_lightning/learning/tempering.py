@@ -89,13 +89,14 @@ class Weighed:
         return values
 
     def level(self, reward: Reward) -> LogZEstimate:
-        """Log of the mean tempered score over programs of the reference policy, in nats.
+        """Log of the mean tempered score over programs of what stands in the prior's place, in nats.
 
         Args:
             reward: At the temperature that is asked for.
         """
         gained = tempered(reward, reward.beta, 0.0).without_prior().blend(self.parts, floored=False)
-        weight = np.where(self.scored, gained + self.reference - self.proposal, -np.inf)
+        prior = reward.prior(self.parts, self.reference)
+        weight = np.where(self.scored, gained + prior - self.proposal, -np.inf)
         return truncated_log_z(weight)
 
 
@@ -176,7 +177,12 @@ class Temperature(NamedTuple):
 
 
 def warmed(
-    before: Temperature, programs: Weighed, reward: Reward, effective_share: float, progress: float
+    before: Temperature,
+    programs: Weighed,
+    reward: Reward,
+    effective_share: float,
+    progress: float,
+    last: float | None = None,
 ) -> Temperature:
     """The temperature that recent programs allow.
 
@@ -186,20 +192,22 @@ def warmed(
         reward: With the beta at which it ends.
         effective_share: As in `RewardSchedule`; with 0 beta is what the reward says.
         progress: Share of the way, in training steps, to where it must have ended.
+        last: The run's last beta; that of the reward by default.
     """
     if not programs.scored.any():
         return before
     beta, first, end = before.beta, before.first, reward.beta
+    last = end if last is None else last
     if effective_share:
         least = effective_share * programs.num_scored
         start = beta if first else 0.0
-        beta = next_beta(lambda b: programs.log_weight(tempered(reward, b, 0.0)), start, end, least)
+        beta = next_beta(lambda b: programs.log_weight(tempered(reward, b, 0.0, last)), start, end, least)
         first = first or beta
         # the slowest way: equal ratios
         beta = end if progress >= 1 else max(beta, end * (first / end) ** (1 - progress))
     else:
         beta, first = end, end
-    found = programs.level(tempered(reward, beta, 0.0))
+    found = programs.level(tempered(reward, beta, 0.0, last))
     far = abs(found.value - before.level) > FAR + 3 * min(found.standard_error, 10.0)
     moved = beta != before.beta or before.first == 0 or far
     return Temperature(beta, first, found.value if moved else before.level)

@@ -129,6 +129,8 @@ class SampledPrograms(NamedTuple):
         spans: The first token that each source was taken from, and that behind the last; not of episodes.
         weights_step: Training step of the weights that each was drawn from, of episodes the oldest; `None`
             where it is the present.
+        first_log_prob: As `reference_log_prob`, given the prompt that the program was written from: of what
+            an untrained policy writes. `None` where nothing asked for it, or the prompts are one.
     """
 
     prompt_index: Int[Tensor, " batch"]
@@ -144,6 +146,7 @@ class SampledPrograms(NamedTuple):
     proposal_log_prob: Float[Tensor, " batch"] | None = None
     spans: Sequence[tuple[int, int]] = ()
     weights_step: Int[Tensor, " batch"] | None = None
+    first_log_prob: Float[Tensor, " batch"] | None = None
 
 
 class Decoded(NamedTuple):

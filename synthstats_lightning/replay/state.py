@@ -12,11 +12,13 @@ from torch import Tensor
 from synthstats_lightning.replay.entries import Entries, key_of
 from synthstats_lightning.replay.trajectory import Trajectory
 
-FORMAT = 6
+FORMAT = 7
 """Of `ReplayBuffer.state_dict`; 1 had neither parts nor hashes, steps and pins, 2 no episodes of several
 turns, 3 neither token log-probabilities of recent samples nor what is settled, 4 no prior's prompts,
-5 no gains of turns."""
-READABLE = (2, 3, 4, 5, FORMAT)
+5 no gains of turns, 6 no part of what looking at the data adds."""
+READABLE = (2, 3, 4, 5, 6, FORMAT)
+LOOKING = 4
+"""Place of that part, which older formats lack."""
 
 
 def check_format(state: dict[str, Any]) -> None:
@@ -76,6 +78,8 @@ def unpack(state: dict[str, Any]) -> tuple[Entries, list[Trajectory]]:
     keys = [(task, tokens[4 * start : 4 * end]) for task, start, end in spans]
     forms, graphs = state["canonical"].split("\n")[:total], state["structure"].split("\n")[:total]
     numbers, parts, step = (state[name].numpy() for name in ("numbers", "parts", "step"))
+    if state["format"] < 7 and parts.shape[1] >= LOOKING:
+        parts = np.insert(parts, LOOKING, 0.0, axis=1)
     nothing: list[tuple[Any, ...]] = [()] * total
     runs = _spans(state, "turns", "runs", total) if state["format"] > 2 else nothing
     gains = _spans(state, "gain_lengths", "gains", total) if state["format"] > 5 else nothing

@@ -14,7 +14,7 @@ from synthstats_lightning.runtime.single_precision import is_finite
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.terms import Likelihood, RewardTerm
 
-PARTS = ("score", "format", "length", "parameters")
+PARTS = ("score", "format", "length", "parameters", "looking")
 """What a log reward is blended from besides the reference log-probability and terms; see `Reward.parts`."""
 STAGES = (
     {FailureCategory.TRUNCATED, FailureCategory.TURNS, FailureCategory.EXPERIMENTS},
@@ -134,17 +134,21 @@ class Reward:
         value = getattr(score, self.score) if score.scored else None
         return math.nan if value is None else float(value)
 
-    def parts(self, score: Score, baseline: float, num_tokens: int = 0) -> tuple[float, ...]:
+    def parts(
+        self, score: Score, baseline: float, num_tokens: int = 0, looking: float = 0.0
+    ) -> tuple[float, ...]:
         """What the log reward of one program is blended from, unweighted and untempered: `PARTS`, then terms.
 
         `score`: nats above the baseline, -inf if there is none. `format`: 0 for a valid program, else minus
         the share of stages not passed, down to -1. `length`: minus the tokens. `parameters`: minus the
-        unconstrained parameters.
+        unconstrained parameters. `looking`: as given; it counts on the way to the target only.
 
         Args:
             score: The program's score, possibly failed.
             baseline: The score of the task's baseline program, in nats.
             num_tokens: The program's length in tokens, stop token included.
+            looking: Log-probability under the reference policy given the proposal's prompt minus that given
+                the prior's, in nats; 0 where the prompts are one.
 
         Raises:
             ValueError: If `baseline` is not finite.
@@ -157,11 +161,21 @@ class Reward:
         share = 0.0 if valid else passed / (len(STAGES) + 1) - 1
         parameters = score.num_parameters or 0
         terms = (score.terms.get(term.key, 0.0) if valid else 0.0 for term in self.judged)
-        return value if valid else -math.inf, share, -float(num_tokens), -float(parameters), *terms
+        counts = -float(num_tokens), -float(parameters)
+        return value if valid else -math.inf, share, *counts, float(looking), *terms
 
     def origin(self) -> float:
         """From where floor and failures count, in nats above the baseline's tempered score."""
         return 0.0
+
+    def prior(self, parts: FloatArray, reference_log_prob: FloatArray) -> FloatArray:
+        """What `prior_weight` weighs: the reference log-probabilities `[programs]`, in nats.
+
+        Args:
+            parts: What `parts` returned, `[programs, parts]`.
+            reference_log_prob: Reference log-probabilities `[programs]`.
+        """
+        return np.asarray(reference_log_prob, dtype=np.float64)
 
     def blend(
         self, parts: FloatArray, reference_log_prob: FloatArray | None = None, floored: bool = True
@@ -177,7 +191,8 @@ class Reward:
         Raises:
             ValueError: If a reference log-probability is missing or not finite while it counts.
         """
-        score, form, length, parameters, *terms = np.moveaxis(np.asarray(parts, dtype=np.float64), -1, 0)
+        parts = np.asarray(parts, dtype=np.float64)
+        score, form, length, parameters, _, *terms = np.moveaxis(parts, -1, 0)
         valid = is_finite(score)
         # a difference of finite scores may still overflow
         with np.errstate(over="ignore"):
@@ -198,7 +213,7 @@ class Reward:
             )
         if not np.isfinite(reference_log_prob).all():
             raise ValueError(f"reference_log_prob must be finite, got {reference_log_prob}")
-        return blended + self.prior_weight * np.asarray(reference_log_prob, dtype=np.float64)
+        return blended + self.prior_weight * self.prior(parts, reference_log_prob)
 
     def log_reward(
         self, score: Score, baseline: float, reference_log_prob: float = 0.0, num_tokens: int = 0
@@ -218,7 +233,12 @@ class Reward:
         return float(self.blend(parts, np.array([reference_log_prob]))[0])
 
     def log_target(
-        self, score: Score, baseline: float, reference_log_prob: float = 0.0, num_tokens: int = 0
+        self,
+        score: Score,
+        baseline: float,
+        reference_log_prob: float = 0.0,
+        num_tokens: int = 0,
+        looking: float = 0.0,
     ) -> float:
         """As `log_reward`, without the floor: what a run reports of a program that has a score.
 
@@ -227,11 +247,12 @@ class Reward:
             baseline: The score of the task's baseline program, in nats.
             reference_log_prob: `log p_reference(program | prompt)`, in nats.
             num_tokens: The program's length in tokens; needed where `length_weight` is not 0.
+            looking: As in `parts`; it counts on the way to the target only.
 
         Raises:
             ValueError: As `log_reward`.
         """
-        parts = np.array([self.parts(score, baseline, num_tokens)])
+        parts = np.array([self.parts(score, baseline, num_tokens, looking)])
         return float(self.blend(parts, np.array([reference_log_prob]), floored=False)[0])
 
     def log_rewards(

@@ -32,7 +32,7 @@ def buffer():
     made = ReplayBuffer(multiplicity="program")
     made.register_prompt(0, [1])
     for number in range(3):
-        parts = (4.0, 0.0, -2.0, 0.0)
+        parts = (4.0, 0.0, -2.0, 0.0, 0.0)
         made.add(Trajectory(0, (number, 5), 4.0, -2.0, parts=parts, canonical="aa", structure="a"))
     return made
 

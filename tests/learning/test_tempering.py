@@ -38,7 +38,7 @@ def programs(gains, reference=-3.0):
     """Programs that the reference policy wrote; a gain of -inf is a failure."""
     return [
         WeighedProgram(
-            (gain, 0.0 if math.isfinite(gain) else -0.2, -5.0, -2.0), reference, reference, reference
+            (gain, 0.0 if math.isfinite(gain) else -0.2, -5.0, -2.0, 0.0), reference, reference, reference
         )
         for gain in gains
     ]
@@ -88,7 +88,7 @@ def test_weights_are_of_what_programs_were_drawn_with():
     gains = np.array([0.0, 1.0, 3.0])
     drawn = generator.choice(3, 20_000, p=np.exp(hot))
     rows = [
-        WeighedProgram((float(gains[i]), 0.0, 0.0, 0.0), float(own[i]), float(own[i]), float(hot[i]))
+        WeighedProgram((float(gains[i]), 0.0, 0.0, 0.0, 0.0), float(own[i]), float(own[i]), float(hot[i]))
         for i in drawn
     ]
     weighed = Weighed(rows, TrajectoryBalance())
@@ -99,6 +99,49 @@ def test_weights_are_of_what_programs_were_drawn_with():
     # programs of the policy that the draws are worth: 1 / sum p^2 / q
     share = 1 / (np.exp(2 * own - hot).sum())
     assert weighed.num_scored == pytest.approx(20_000 * share, rel=0.05)
+
+
+def test_the_way_begins_with_what_an_untrained_policy_writes_that_has_looked():
+    generator = np.random.default_rng(3)
+    count, spread = 400, 40.0
+    prior = np.log(generator.dirichlet(np.full(count, 0.3)) + 1e-12)
+    gains = generator.normal(0.0, spread, count)
+    first = prior + 0.8 * gains / spread + generator.normal(0.0, 3.0, count)
+    first -= np.logaddexp.reduce(first)
+    drawn = generator.choice(count, 512, p=np.exp(first))
+
+    def weighed(looking):
+        return Weighed(
+            [
+                WeighedProgram(
+                    (float(gains[i]), 0.0, 0.0, 0.0, float(looking[i])),
+                    float(prior[i]),
+                    *[float(first[i])] * 2,
+                )
+                for i in drawn
+            ],
+            TrajectoryBalance(),
+        )
+
+    programs = weighed(first - prior)
+    for beta in (0.001, 0.25, 1.0):
+        reward = tempered(REWARD, beta, 0.0, end=1.0)
+        own = (1 - beta) * first[drawn] + beta * (prior + gains)[drawn] - first[drawn]
+        assert programs.log_weight(reward) == pytest.approx(own, abs=1e-9)
+        exact = np.logaddexp.reduce(beta * gains + beta * prior + (1 - beta) * first)
+        level = programs.level(reward)
+        assert level.value == pytest.approx(exact, abs=4 * level.standard_error + 0.05)
+        failure = reward.blend(np.array([[-math.inf, -0.2, 0.0, 0.0, 2.0]]), np.array([-7.0]))
+        assert failure == pytest.approx(-13.0 - 7.0 + 2.0 * (1 - beta))
+    assert programs.log_weight(REWARD) == pytest.approx(programs.log_weight(reward)), (
+        "the end has no part of it"
+    )
+    there = warmed(Temperature(1.0), programs, REWARD, 0.5, 0.0, 1.0)
+    kept = effective_sample_size(programs.log_weight(tempered(REWARD, there.beta, 0.0, 1.0)))
+    assert there.beta > 0.005
+    assert kept == pytest.approx(256, rel=0.02)
+    # where only the score is tempered, the way begins with the prior, far from all that was drawn
+    assert warmed(Temperature(1.0), weighed(0 * first), REWARD, 0.5, 0.0, 1.0).beta < 1e-8
 
 
 def test_a_lucky_program_moves_a_truncated_estimate_by_little():
@@ -143,7 +186,7 @@ def trained(spread, steps, adapts, objective):
     gains = spread * np.array([families[end] for end in ends]) + (spread / 20 + 1) * random.normal(size=count)
     scored = random.random(count) > 0.1
     prior = reference.log_probs()[0].numpy()
-    parts = np.zeros((count, 4))
+    parts = np.zeros((count, 5))
     parts[:, 0] = np.where(scored, gains, -np.inf)
     target = np.where(scored, prior + gains, -np.inf)
     log_z, temperature, recent = LogZ(1), Temperature(1.0), deque(maxlen=512)

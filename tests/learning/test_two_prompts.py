@@ -123,6 +123,21 @@ def test_new_suffixes_and_episodes_know_both(folder):
     assert torch.allclose(looked.reference_log_prob, again, atol=1e-4)
 
 
+def test_programs_come_with_what_an_untrained_policy_writes_them_with_where_it_is_asked_for(folder):
+    module = made(folder)
+    assert module.sample([INFORMED], 20, SETTINGS, stream=3).first_log_prob is None
+    module.asks_first = True
+    assert module.sample([BLIND], 20, SETTINGS, stream=3).first_log_prob is None, "the prior's own prompt"
+    first = exact(module, INFORMED, reference=True)
+    assert not torch.allclose(first, exact(module, BLIND, reference=True), atol=1e-2)
+    for samples in (
+        module.sample([BLIND, INFORMED], [0, 40], SETTINGS, stream=3),
+        module.resample_suffixes([BLIND, INFORMED], [1] * 20, [(1,)] * 20, SETTINGS, stream=1),
+    ):
+        rows = [PROGRAMS.index(tuple(ids[mask].tolist())) for ids, mask in zip(*samples[1:3], strict=True)]
+        assert torch.allclose(samples.first_log_prob, first[rows], atol=1e-4)
+
+
 @pytest.mark.parametrize("limit", [None, pytest.param(40, marks=pytest.mark.slow)])
 def test_what_a_loss_sees_of_the_reference_is_given_the_priors_prompt(folder, limit):
     module = made(folder)

@@ -224,12 +224,25 @@ def test_state_is_plain_and_old_states_are_refused(tmp_path):
     restored.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert restored.trajectories == buffer.trajectories
     with pytest.raises(
-        ValueError, match="state of format 1; this version reads 2, 3, 4, 5, 6: start a new run"
+        ValueError, match="state of format 1; this version reads 2, 3, 4, 5, 6, 7: start a new run"
     ):
         made().load_state_dict({"format": 1})
     buffer.add(item(1, 1.0, parts=(0.0, 0.0)))
     with pytest.raises(ValueError, match="capacity must be at least the 2 programs of the state, got 1"):
         made(capacity=1, recent=1).load_state_dict(buffer.state_dict())
+
+
+@pytest.mark.parametrize("terms", [(), (0.5, 0.25)])
+def test_programs_of_an_older_state_have_looked_at_nothing(terms):
+    old, new = made(), made()
+    for number in range(3):
+        parts = float(number), 0.0, -5.0, -2.0
+        old.add(item(number, 1.0, parts=(*parts, *terms)))
+        new.add(item(number, 1.0, parts=(*parts, 0.0, *terms)))
+    restored = made()
+    restored.load_state_dict(old.state_dict() | {"format": 6})
+    assert restored.trajectories == new.trajectories
+    assert restored.recent == new.recent
 
 
 @pytest.mark.parametrize(

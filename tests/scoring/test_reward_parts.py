@@ -32,7 +32,7 @@ failures = st.sampled_from(list(FailureCategory)).map(lambda category: Score.fai
 
 def test_parts_by_hand():
     reward = Reward()
-    assert reward.parts(Score(evidence=7.0, num_parameters=3), 4.0, 60) == (3.0, 0.0, -60.0, -3.0)
+    assert reward.parts(Score(evidence=7.0, num_parameters=3), 4.0, 60) == (3.0, 0.0, -60.0, -3.0, 0.0)
     found = [reward.parts(Score.failed(category, ""), 4.0, 60)[1] for category in FailureCategory]
     by_name = dict(zip(FailureCategory, found, strict=True))
     assert by_name["truncated"] == -1.0

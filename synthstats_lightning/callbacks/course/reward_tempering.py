@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,9 @@ from synthstats_lightning.metrics import LogZEstimate, truncated_log_z
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.replay import ReplayBuffer, Trajectory
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
-from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.scoring.reward import PARTS, Reward
 from synthstats_lightning.scoring.schedule import RewardSchedule
-from synthstats_lightning.scoring.tempered import tempered
+from synthstats_lightning.scoring.tempered import LOOKING, TemperedReward, tempered
 from synthstats_lightning.tasks import Task
 
 RECENT = 512
@@ -87,6 +86,7 @@ class RewardTempering:
             self._recent = [deque(maxlen=RECENT) for _ in range(num_tasks)]
         self.estimates, self.gaps = [None] * num_tasks, [None] * num_tasks
         module.estimated_elsewhere = self._active and module.estimates_first_log_z
+        module.asks_first = self.on_the_way
 
     def end(self) -> None:
         """After training: what is reported is of the final reward."""
@@ -108,6 +108,14 @@ class RewardTempering:
             " is of that target"
         )
 
+    @property
+    def on_the_way(self) -> bool:
+        """Whether any task's score counts less than at the end, or how far it may is not known yet."""
+        if self._ended or not self._active:
+            return False
+        unknown = self._adapts and any(item.first == 0 for item in self.temperatures)
+        return unknown or any(self._running(task).ahead > 0 for task in range(len(self.temperatures)))
+
     def plain(self, task_index: int) -> Reward:
         """The reward of a task at its present temperature, above the baseline program.
 
@@ -116,10 +124,11 @@ class RewardTempering:
         """
         return self.reward if self._ended or not self.temperatures else self._running(task_index)
 
-    def _running(self, task_index: int) -> Reward:
+    def _running(self, task_index: int) -> TemperedReward:
         """The reward of a task at the temperature that training has come to."""
         reward = self.schedule.at(self.reward, self._step)
-        return replace(reward, beta=self.temperatures[task_index].beta) if self._adapts else reward
+        beta = self.temperatures[task_index].beta if self._adapts else reward.beta
+        return tempered(reward, beta, 0.0, self.reward.beta if self._active else beta)
 
     def present(self, task_index: int) -> Reward:
         """What the objective sees of a task at present.
@@ -129,7 +138,7 @@ class RewardTempering:
         """
         plain = self.plain(task_index)
         level = self.temperatures[task_index].level if self.temperatures and self._active else 0.0
-        return tempered(plain, plain.beta, level)
+        return tempered(plain, plain.beta, level, self.reward.beta if self._active else None)
 
     @property
     def _adapts(self) -> bool:
@@ -205,7 +214,7 @@ class RewardTempering:
         share = self.schedule.effective_share if self.schedule.adapts else 0.0
         rewards = self.schedule.at(self.reward, self._step)
         self.temperatures = [
-            warmed(then, programs, rewards, share, progress)
+            warmed(then, programs, rewards, share, progress, self.reward.beta)
             for then, programs in zip(before, recent, strict=True)
         ]
         if self.temperatures != before:
@@ -214,6 +223,7 @@ class RewardTempering:
             module.log_z.offset.copy_(torch.tensor(offsets))
         moved = [one.beta != then.beta for one, then in zip(self.temperatures, before, strict=True)]
         self._follow(module, recent, moved)
+        module.asks_first = self.on_the_way
 
     def metrics(self) -> dict[str, float]:
         """The present temperatures and estimates, for the log.
@@ -290,4 +300,10 @@ class RewardTempering:
         self._recent = [deque(maxlen=RECENT) for _ in self.temperatures]
         for rows in own:
             for queue, items in zip(self._recent, rows, strict=True):
-                queue.extend(WeighedProgram(tuple(parts), *numbers) for parts, *numbers in items)
+                queue.extend(WeighedProgram(self._complete(parts), *numbers) for parts, *numbers in items)
+
+    def _complete(self, parts: Sequence[float]) -> tuple[float, ...]:
+        """Parts as they are now, of those that a checkpoint holds; older ones had none of looking."""
+        if len(parts) == len(PARTS) + len(self.reward.judged):
+            return tuple(parts)
+        return (*parts[:LOOKING], 0.0, *parts[LOOKING:])

@@ -36,8 +36,8 @@ def test_terms_add_nats_to_the_tempered_score_and_a_missing_value_counts_0():
     expected = [0.5 * 2.0 + 4.0 * 0.5 - 0.25 * 2.0, 0.5 * -2.0 + 4.0, reward.log_reward_failure]
     assert reward.log_rewards(SCORES, 1.0) == pytest.approx(expected)
     parts = np.array([reward.parts(score, 1.0) for score in SCORES])
-    assert parts.shape == (3, 6)
-    assert parts[:, 4:].tolist() == [[0.5, -2.0], [1.0, 0.0], [0.0, 0.0]]
+    assert parts.shape == (3, 7)
+    assert parts[:, 5:].tolist() == [[0.5, -2.0], [1.0, 0.0], [0.0, 0.0]]
     # what is stored is tempered anew, terms and all
     assert tempered(reward, 1.0, 0.0).blend(parts) == pytest.approx(
         [2.0 + 1.5, -2.0 + 4.0, reward.log_reward_failure]
