@@ -26,6 +26,8 @@ FEW_STEPS = 50
 """Training steps that leave a policy much as it was."""
 BASE = "quickstart"
 """The configuration that a run starts from."""
+POLICY = "writer"
+"""The policy where neither `--policy` nor a configuration says another."""
 QUIET = ("lightning.pytorch", "lightning.fabric")
 """Loggers that say nothing on devices and tips here, and their warnings only."""
 OWN_CHOICE = {"columns", "screen"}
@@ -64,7 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--policy",
         type=str | None,
         default=None,
-        help="language model; tiny by default; writer for groups, categories, sequences and many columns",
+        help=f"language model; {POLICY} by default, which reads the data; tiny for at most three covariates",
     )
     parser.add_argument("--description", type=str | None, default=None, help="one sentence on the data")
     parser.add_argument("--name", type=str | None, default=None, help="of the task; by default the file's")
@@ -106,9 +108,12 @@ def run(options: Namespace) -> Any:
         for path in options.compare:
             if not Path(path).is_file():
                 raise FileNotFoundError(f"compare must name files with programs, got {path}, which is none")
-        overlays = [find_config(name) for name in [*policy_overlays(options.policy), *options.config]]
+        own = [find_config(name) for name in options.config]
+        policy = options.policy or policy_of(own) or POLICY
+        spoken = options.policy is not None or policy_of(own) is None
+        overlays = [*(find_config(name) for name in policy_overlays(policy) if spoken), *own]
         task = CSVTask(**settings)
-        most = most_covariates(options.policy or policy_of(overlays))
+        most = most_covariates(policy)
         if most is not None and len(task.understood.predictors) > most and not OWN_CHOICE & set(settings):
             settings["screen"] = most
             task = CSVTask(**settings)
@@ -118,10 +123,10 @@ def run(options: Namespace) -> Any:
         fail(f"{options.file} must have at least {FEWEST_ROWS} rows, got {task.num_rows}")
     from synthstats_lightning.cli.main import main
 
-    own = [find_config(method.overlay)] if method is not None else []
+    searched = [find_config(method.overlay)] if method is not None else []
     given = ["fit" if method is None else method.command, "--config", BASE]
     for overlay in (
-        *own,
+        *searched,
         json.dumps(limited),
         *overlays,
         json.dumps(configuration(options, settings, task.name)),
@@ -176,15 +181,15 @@ def _method(options: Namespace) -> tuple[Method | None, dict[str, Any], int | No
     return method, {}, options.steps
 
 
-def policy_overlays(policy: str | None) -> list[str]:
+def policy_overlays(policy: str) -> list[str]:
     """Configurations that a bundled policy comes with, beside its name.
 
     Args:
-        policy: Name of the policy; by default the one that `BASE` is for, which needs none.
+        policy: Name of the policy; the one that `BASE` is for needs none.
     """
     from synthstats_lightning.policy.loading import BUNDLED, TINY
 
-    if policy is None or policy == TINY or policy not in BUNDLED:
+    if policy == TINY or policy not in BUNDLED:
         return []
     name = f"policy/{policy}"
     return [] if shipped_file(name, (".yaml",)) is None else [name]
@@ -205,15 +210,14 @@ def policy_of(overlays: Sequence[str]) -> str | None:
     return found
 
 
-def most_covariates(policy: str | None) -> int | None:
+def most_covariates(policy: str) -> int | None:
     """Covariates that a bundled policy was made for at most; `None` where that is not known.
 
     Args:
-        policy: Name of the policy; by default the bundled one.
+        policy: Name of the policy.
     """
-    from synthstats_lightning.policy.loading import BUNDLED, TINY
+    from synthstats_lightning.policy.loading import BUNDLED
 
-    policy = policy or TINY
     if policy not in BUNDLED:
         return None
     text = resources.files("synthstats_lightning.policy").joinpath(BUNDLED[policy], "config.json").read_text()

@@ -96,9 +96,11 @@ def test_the_run_is_one_of_fit(tmp_path):
 @pytest.mark.parametrize(
     ("given", "screen"),
     [
-        ([], 3),
-        (["--data.screen", "4"], 4),
-        (["--data.columns", "[a, b, c, d]"], None),
+        ([], None),
+        (["--policy", "tiny"], 3),
+        (["--policy", "tiny", "--data.screen", "4"], 4),
+        (["--policy", "tiny", "--data.columns", "[a, b, c, d]"], None),
+        (["--policy", "writer", "--data.screen", "2"], 2),
         (["--policy", "Qwen/Qwen3-0.6B"], None),
         (["--config", "policy/qwen3"], None),
     ],
@@ -111,6 +113,23 @@ def test_as_many_covariates_as_the_policy_was_made_for(tmp_path, given, screen):
     path.write_text("a,b,c,d,e,y\n" + "".join(",".join(map(str, row)) + ".5\n" for row in rows))
     (task,) = printed(str(path), "--response", "y", *given)["data"]["init_args"]["tasks"]
     assert task["init_args"]["screen"] == screen
+
+
+@pytest.mark.parametrize(
+    ("given", "policy", "proposal"),
+    [
+        ([], "writer", "digest"),
+        (["--policy", "tiny"], "tiny", "nothing"),
+        (["--config", "policy/qwen3"], "Qwen/Qwen3-0.6B", "nothing"),
+        (["--config", "policy/qwen3", "--policy", "writer"], "writer", "digest"),
+        (["--method", "sample_and_weight"], "writer", "digest"),
+        (["--method", "grpo"], "writer", "digest"),
+    ],
+)
+def test_the_policy_reads_the_data_where_nothing_says_another(tmp_path, given, policy, proposal):
+    config = printed(written(tmp_path), "--response", "height", *given)
+    assert config["model"]["init_args"]["policy"] == policy
+    assert config["data"]["init_args"]["proposal"] == proposal
 
 
 def test_methods_share_a_budget_of_programs(tmp_path):
