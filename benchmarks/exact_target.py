@@ -12,7 +12,8 @@ wrong); |log Z − exact|; slope of log π against log R, each program weighted 
 with a uniform one; modes found, those within 3 nats of the best: a mode is found if the policy gives it at
 least half of its target probability. GRPO and SFT are there to fail: they do not aim at the distribution.
 `matrix`: total variation of every exact objective in every precision of Lightning, on a language of 13
-programs; `worst_exact` is the largest of them.
+programs; `worst_exact` is the largest of them. `forms`: shares by form that a run's records give, of training
+and of fresh samples, against enumeration on the grammar.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from figures_file import figures_file
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
+from learning_parts.exact_forms import form_shares
 from learning_parts.exact_matrix import precision_matrix, worst_exact
 from learning_parts.exact_programs import train_on_grammar
 from learning_parts.exact_tokens import train_on_tokens
@@ -37,7 +39,9 @@ from rich.table import Table
 
 TARGETS = {"tokens": (0.02, 0.05), "programs": (0.08, None)}
 """Total variation and log Z gap, at most."""
-PARTS = ["tokens", "programs", "matrix"]
+PARTS = ["tokens", "programs", "forms", "matrix"]
+FORM_SHARE = 0.02
+"""Error of a form's share, at most."""
 SLOPE = (0.95, 1.05)
 MUST_REACH = {"TB", "VarGrad", "SubTB", "RapTB"}
 
@@ -83,6 +87,17 @@ def matrix_table(matrix: dict[str, dict[str, float]]) -> Table:
     return made
 
 
+def forms_table(rows: dict[str, dict[str, float]]) -> Table:
+    """Errors of shares by form, by kind of sample."""
+    made = Table(title=f"forms: worst error of a share ≤ {FORM_SHARE}")
+    made.add_column("records")
+    for name in next(iter(rows.values())):
+        made.add_column(name.replace("_", " "), justify="right")
+    for kind, row in rows.items():
+        made.add_row(kind, *(f"{value:.4g}" for value in row.values()))
+    return made
+
+
 def write(path: Path | None, figures: dict[str, Any]) -> None:
     """Writes the figures, where asked to."""
     if path is not None:
@@ -120,6 +135,11 @@ def main() -> None:
         figures["matrix"] = precision_matrix(arguments.matrix_steps)
         figures["worst_exact"] = worst_exact(figures["matrix"])
         console.print(matrix_table(figures["matrix"]))
+        write(arguments.json, figures)
+    if "forms" in arguments.parts:
+        given = arguments.program_steps, arguments.seed, arguments.scores, arguments.workers
+        figures["forms"] = form_shares(*given, arguments.programs)
+        console.print(forms_table(figures["forms"]))
         write(arguments.json, figures)
     for part in [part for part in arguments.parts if part in TARGETS]:
         seconds = {}

@@ -62,7 +62,12 @@ def grammar() -> list[GrammarProgram]:
 
 
 def scores(cache: Path, num_workers: int, limit: int | None = None) -> list[float]:
-    """Evidence of each program by the real engine, in nats; what the cache has is not computed again.
+    """Evidence of each program by the real engine, in nats; arguments and errors as of `whole_scores`."""
+    return [float(score.evidence or 0.0) for score in whole_scores(cache, num_workers, limit)]
+
+
+def whole_scores(cache: Path, num_workers: int, limit: int | None = None) -> list[Score]:
+    """Score of each program by the real engine; what the cache has is not computed again.
 
     Args:
         cache: JSON file, source to score; written as it grows.
@@ -85,10 +90,8 @@ def scores(cache: Path, num_workers: int, limit: int | None = None) -> list[floa
                 known[program.source] = future.result().to_dict()
                 if number % 50 == 49 or number + 1 == len(missing):
                     cache.write_text(json.dumps(known), encoding="utf-8")
-    evidence = []
-    for program in programs:
-        score = Score.from_dict(known[program.source])  # type: ignore[arg-type]
+    found = [Score.from_dict(known[program.source]) for program in programs]  # type: ignore[arg-type]
+    for program, score in zip(programs, found, strict=True):
         if score.evidence is None:
             raise RuntimeError(f"no score ({score.failure}: {score.message}) for\n{program.source}")
-        evidence.append(score.evidence)
-    return evidence
+    return found

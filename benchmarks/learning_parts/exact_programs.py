@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -152,9 +153,25 @@ def supervised_start(seed: int, evidence: tuple[float, ...]) -> dict[str, Tensor
 
 
 def train_on_grammar(
-    name: str, steps: int, seed: int, cache_file: Path, num_workers: int, limit: int | None
+    name: str,
+    steps: int,
+    seed: int,
+    cache_file: Path,
+    num_workers: int,
+    limit: int | None,
+    observe: Callable[[Tensor], object] = len,
 ) -> dict[str, float]:
-    """Trains with one objective and compares with the exact target."""
+    """Trains with one objective and compares with the exact target.
+
+    Args:
+        name: Of the objective.
+        steps: Training steps.
+        seed: Of everything random.
+        cache_file: Of scores, see `exact_grammar.scores`.
+        num_workers: That score.
+        limit: Only so many programs of the grammar.
+        observe: Is told the exact log-probability of every program every `REFRESH` steps and at the end.
+    """
     evidence = scores(cache_file, num_workers, limit)
     module = module_for(objective_named(name), seed)
     module.loaded_policy.load_adapter_state_dict(supervised_start(seed, tuple(evidence)))
@@ -172,6 +189,8 @@ def train_on_grammar(
     for step in range(steps):
         if step % REFRESH == 0 and step > 0:
             log_prob = problem.log_probs(module)
+        if step % REFRESH == 0:
+            observe(log_prob)
         if step % SAMPLE == 0:
             stray = problem.stray(module, BATCH, step)
         strays = stray[: round(OUTSIDE * BATCH)] if name != "SFT" else []
@@ -187,6 +206,7 @@ def train_on_grammar(
         optimizer.step()
         schedule.step()
     log_prob = problem.log_probs(module)
+    observe(log_prob)
     gap = module.learned_log_z(0) - float(problem.log_reward.logsumexp(0))
     found, count = modes(log_prob, problem.log_reward, problem.structure)
     return {
