@@ -22,11 +22,18 @@ from synthstats_lightning.scoring.density.target import (
     pointwise,
 )
 from synthstats_lightning.scoring.estimators.importance import draw, weigh
-from synthstats_lightning.scoring.estimators.ladder import Search
+from synthstats_lightning.scoring.estimators.ladder import SELECTED_K, Search
 from synthstats_lightning.scoring.estimators.particles import Particles, kish
-from synthstats_lightning.scoring.estimators.psis import Loo, good_pareto_k, importance_loo, psis_loo
+from synthstats_lightning.scoring.estimators.psis import (
+    Loo,
+    good_pareto_k,
+    importance_loo,
+    pareto_shape,
+    psis_loo,
+)
 from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_rows
 from synthstats_lightning.scoring.prediction.island_errors import island_errors
+from synthstats_lightning.scoring.prediction.lighter_tail import with_lighter_tail
 from synthstats_lightning.scoring.prediction.nearby_folds import of_refits, within_reach
 from synthstats_lightning.scoring.prediction.row_columns import own_columns, row_columns, side_by_side
 from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
@@ -106,13 +113,20 @@ def leave_one_out(
     if particles.annealing is not None:
         return _annealed(target, particles, search, settings, generator, deadline, first_row)
     loo = _by_reweighting(target, particles, first_row, deadline)
-    # rows that will be refitted need no more draws here
-    kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
-    mcse = math.sqrt(float(kept.sum(1).square().sum()))
-    if particles.log_proposal is not None and mcse > settings.max_elpd_se:
+    for _ in range(2):  # more draws may show a tail that fewer did not
+        if _is_heavy(loo, particles, settings):
+            particles, search = with_lighter_tail(target, particles, search, settings, generator, deadline)
+            loo = _by_reweighting(target, particles, first_row, deadline)
+        # rows that will be refitted need no more draws here
+        kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
+        mcse = math.sqrt(float(kept.sum(1).square().sum()))
+        if particles.log_proposal is None or mcse <= settings.max_elpd_se:
+            break
         batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
         particles = enlarged(target, particles, search, batches, settings, generator, deadline)
         loo = _by_reweighting(target, particles, first_row, deadline)
+        if not _is_heavy(loo, particles, settings):
+            break
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
     noisy = settings.max_elpd_se < result.mcse < math.inf
     if result.refitted and noisy and within_reach(target, particles):
@@ -191,6 +205,13 @@ def _unreliable(loo: Loo, particles: Particles, settings: EngineSettings) -> Boo
     fewer = loo.effective_sample_size < SAME_DRAWS * kish(particles.log_weight)
     unsure = (loo.pareto_k > settings.refit_pareto_k) & fewer
     return (loo.pareto_k > good_pareto_k(count)) | unsure | ~loo.pointwise.isfinite()
+
+
+def _is_heavy(loo: Loo, particles: Particles, settings: EngineSettings) -> bool:
+    """Whether many rows look unreliable, and the posterior's own weights have the tail that makes them so."""
+    heavy = loo.pareto_k > _largest_k(particles, settings)
+    weighted = particles.log_proposal is not None and particles.pareto_k > SELECTED_K
+    return weighted and int(heavy.sum()) > FOLD_CHUNK
 
 
 def _largest_k(particles: Particles, settings: EngineSettings) -> float:
@@ -376,9 +397,11 @@ def _joined(first: Particles, second: Particles) -> Particles:
     """Draws of one proposal in one set; the evidence stays that of the first."""
     if first.log_proposal is None or second.log_proposal is None:
         raise ValueError("annealed particles have no proposal density to share")
+    log_weight = torch.cat([first.log_weight, second.log_weight])
     return first._replace(
         theta=torch.cat([first.theta, second.theta]),
-        log_weight=torch.cat([first.log_weight, second.log_weight]),
+        log_weight=log_weight,
+        pareto_k=float(pareto_shape(log_weight[:, None])),
         log_prior=torch.cat([first.log_prior, second.log_prior]),
         log_likelihood=torch.cat([first.log_likelihood, second.log_likelihood]),
         log_proposal=torch.cat([first.log_proposal, second.log_proposal]),

@@ -180,7 +180,7 @@ def nearby_posterior(
 def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[Tensor, " draws"]:
     """Log density of one row given all others, at each draw."""
     whole, theta = near.whole, near.particles.theta
-    if is_dear(whole):
+    if is_coupled(whole):
         # all rows' densities would take as many times as long
         every = log_likelihood_of(whole, theta, torch.ones_like(given))
         # of an estimate only what comes by the same random numbers

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from synthstats_lightning.scoring.density.target import leave_one_out_sums
+from synthstats_lightning.scoring.estimators.importance import draw, weigh
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.prediction.folds import (
     annealed_folds,
@@ -14,6 +15,7 @@ from synthstats_lightning.scoring.prediction.folds import (
     excluding_rows,
     importance_folds,
 )
+from synthstats_lightning.scoring.prediction.lighter_tail import with_lighter_tail
 from synthstats_lightning.scoring.prediction.loo import leave_one_out
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring import targets
@@ -38,6 +40,35 @@ def test_linear_regression_equals_the_closed_form():
     assert found.refitted == 0
     np.testing.assert_allclose(found.loo.pointwise, exact, atol=0.1)
     assert found.loo.elpd == pytest.approx(exact.sum(), abs=0.15)
+
+
+def test_a_proposal_of_short_reach_is_mended_and_no_row_is_refitted_for_it():
+    """Weights that are heavy whatever row is left out: the sampler is at fault, not the rows."""
+    target, _, exact = targets.linear_regression()
+    (_, search, _), generator = fit(target)
+    mixture = search.proposal.mixture
+    narrow = mixture._replace(scale_tril=0.3 * mixture.scale_tril, degrees_of_freedom=30)
+    short = search._replace(proposal=search.proposal._replace(mixture=narrow))
+    particles = weigh(draw(target, short.proposal, SETTINGS.importance_draws, generator))
+    assert particles.pareto_k > SETTINGS.refit_pareto_k
+    given = particles, short, SETTINGS, generator, deadline()
+    lighter, adapted = with_lighter_tail(target, *given)
+    assert lighter.pareto_k < 0.5 < particles.pareto_k
+    assert adapted.proposal is not short.proposal
+    found = leave_one_out(target, particles, short, SETTINGS, generator, deadline())
+    assert found.refitted == 0
+    assert found.loo.elpd == pytest.approx(exact.sum(), abs=0.15)
+
+
+def test_nothing_changes_where_no_lighter_tail_is_found():
+    target, _, _ = targets.linear_regression()
+    (particles, search, _), generator = fit(target)
+    best = particles._replace(pareto_k=-10.0)
+    found = with_lighter_tail(target, best, search, SETTINGS, generator, deadline())
+    assert found[0] is best
+    assert found[1] is search
+    prior = search._replace(proposal=search.proposal._replace(mixture=None))
+    assert with_lighter_tail(target, best, prior, SETTINGS, generator, deadline())[0] is best
 
 
 def test_exact_refits_equal_the_closed_form():
