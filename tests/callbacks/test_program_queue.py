@@ -33,9 +33,10 @@ class Scorer(SampleScorer):
         self.withdrawn.append(item.source)
 
     def resubmit(self, *fields):
-        task, source, ids, log_prob, reference_log_prob, step, drawn = fields
+        task, source, ids, log_prob, reference_log_prob, step, drawn, tokens, looking = fields
         given = log_prob, reference_log_prob, Future(), step
-        return PendingProgram(task, source, tuple(ids), *given, proposal_log_prob=drawn)
+        more = {"proposal_log_prob": drawn, "token_log_probs": tuple(tokens), "looking": looking}
+        return PendingProgram(task, source, tuple(ids), *given, **more)
 
 
 def names(items):
@@ -118,7 +119,8 @@ def test_nothing_is_stale_without_a_limit():
 
 def test_the_state_is_what_resubmits():
     queue, again = ProgramQueue(8), ProgramQueue(8)
-    queue.add([program("a", step=4), program("b", step=5)])
+    seen = program("b", step=5)._replace(looking=0.75, token_log_probs=(-0.5, -0.5, -0.5))
+    queue.add([program("a", step=4), seen])
     again.restore(queue.state())
     assert again.state() == queue.state(), "a checkpoint before training starts holds them too"
     again.resubmit(Scorer())

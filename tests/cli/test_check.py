@@ -46,7 +46,7 @@ def test_check_says_what_a_run_would_meet_and_leaves_nothing_behind(folder, caps
     assert outcomes["reward"] == "warning"
     stored = cli.datamodule.buffer.trajectories
     assert all(
-        (len(item.parts) == 5) and (item.parts[4] < 0) == math.isfinite(item.parts[0]) for item in stored
+        (len(item.parts) == 6) and (item.parts[5] < 0) == math.isfinite(item.parts[0]) for item in stored
     )
     assert any("500 steps and 12096 programs" in line for line in lines)
     assert "--- adapter: the program as extracted ---" in lines

@@ -57,7 +57,7 @@ def test_what_float32_cannot_hold_is_a_failure(value):
     failed = reward.log_reward(Score.failed(FailureCategory.NON_FINITE, "no"), 0.0)
     assert reward.log_reward(Score(evidence=value), 0.0) == failed
     assert reward.from_values(np.array([value]), 0.0).tolist() == [failed]
-    assert reward.blend(np.array([[value, 0.0, 0.0, 0.0]]), np.zeros(1)).tolist() == [failed]
+    assert reward.blend(np.array([[value, 0.0, 0.0, 0.0, 0.0]]), np.zeros(1)).tolist() == [failed]
     # finite before it is tempered
     assert replace(reward, beta=1e5).log_reward(Score(evidence=1e36), 0.0) == failed
 

@@ -47,7 +47,7 @@ def test_a_proposal_of_short_reach_is_mended_and_no_row_is_refitted_for_it():
     target, _, exact = targets.linear_regression()
     (_, search, _), generator = fit(target)
     mixture = search.proposal.mixture
-    narrow = mixture._replace(scale_tril=0.3 * mixture.scale_tril, degrees_of_freedom=30)
+    narrow = mixture._replace(scale_tril=0.5 * mixture.scale_tril, degrees_of_freedom=30)
     short = search._replace(proposal=search.proposal._replace(mixture=narrow))
     particles = weigh(draw(target, short.proposal, SETTINGS.importance_draws, generator))
     assert particles.pareto_k > SETTINGS.refit_pareto_k
