@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -34,12 +36,40 @@ def log_gamma_tails(
     """
     a, x = broadcast_tensors(a, x)
     low = x < a + 1.0
+    if x.requires_grad and not a.requires_grad:
+        # a graph of every term takes gigabytes where second derivatives are wanted
+        log_tail: Tensor = _LogGammaTail.apply(a, x, low)  # type: ignore[no-untyped-call]
+    else:
+        log_tail = _log_gamma_tail(a, x, low)
+    other = log1mexp(log_tail.clamp_max(-PRECISION))
+    return torch.where(low, log_tail, other), torch.where(low, other, log_tail)
+
+
+def _log_gamma_tail(a: Tensor, x: Tensor, low: Tensor) -> Tensor:
+    """Log of P(a, x) where `low`, of Q(a, x) elsewhere."""
     log_weight = log_gamma_kernel(a, x, torch.log(x))
     series = _gamma_series(a, torch.where(low, x, a))
     fraction = _gamma_fraction(torch.where(low, 1.0, a), torch.where(low, 3.0, x))
-    log_tail = log_weight + torch.log(torch.where(low, series, fraction))
-    other = log1mexp(log_tail.clamp_max(-PRECISION))
-    return torch.where(low, log_tail, other), torch.where(low, other, log_tail)
+    return log_weight + torch.log(torch.where(low, series, fraction))
+
+
+class _LogGammaTail(torch.autograd.Function):
+    """`_log_gamma_tail` and, from the density (DLMF 8.8.13, 8.8.14), its derivatives of any order in `x`."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, x: Tensor, low: Tensor) -> Tensor:
+        """The value, without a graph of its terms."""
+        log_tail = _log_gamma_tail(a, x, low)
+        ctx.save_for_backward(a, x, low, log_tail)
+        return log_tail
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, None]:
+        """The density over the tail, with the tail itself in the graph of further derivatives."""
+        a, x, low, log_tail = ctx.saved_tensors
+        log_x = torch.log(x)
+        slope = torch.exp(log_gamma_kernel(a, x, log_x) - log_x - log_tail)
+        return None, grads[0] * torch.where(low, slope, -slope), None
 
 
 def log_beta_tails(
