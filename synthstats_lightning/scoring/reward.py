@@ -189,9 +189,14 @@ class Reward:
             floored: Whether valid programs have at least `floor`, as the policy learns it.
 
         Raises:
-            ValueError: If a reference log-probability is missing or not finite while it counts.
+            ValueError: If parts are missing, or a reference log-probability is missing or not finite while it
+                counts.
         """
         parts = np.asarray(parts, dtype=np.float64)
+        if parts.shape[-1] < len(PARTS):
+            raise ValueError(
+                f"parts must be {', '.join(PARTS)} and terms, got {parts.shape[-1]} numbers each"
+            )
         score, form, length, parameters, _, *terms = np.moveaxis(parts, -1, 0)
         valid = is_finite(score)
         # a difference of finite scores may still overflow

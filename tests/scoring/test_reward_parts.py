@@ -45,6 +45,8 @@ def test_parts_by_hand():
 
 def test_blend_by_hand():
     reward = Reward(beta=0.5, prior_weight=2.0, format_weight=3.0, length_weight=0.01, parameter_weight=0.25)
+    with pytest.raises(ValueError, match=r"parts must be score, .* looking and terms, got 4 numbers each"):
+        Reward().blend(np.zeros((1, 4)), np.zeros(1))
     score = Score(evidence=7.0, num_parameters=4)
     expected = 0.5 * 3.0 - 0.01 * 50 - 0.25 * 4 + 2.0 * -1.5
     assert reward.log_reward(score, 4.0, -1.5, 50) == pytest.approx(expected)
