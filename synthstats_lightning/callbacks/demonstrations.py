@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -121,6 +122,7 @@ def scored_programs(
         own, reference, first = (values.tolist() for values in _log_probs(module, batch))
         for number, program in enumerate(part):
             row, log_prob, reference_log_prob = program.row, own[number], reference[number]
+            looking = first[number] - reference_log_prob
             pending = PendingProgram(
                 row.task_index,
                 program.source,
@@ -129,7 +131,7 @@ def scored_programs(
                 reference_log_prob,
                 program.score,
                 step,
-                looking=first[number] - reference_log_prob,
+                looking=looking if math.isfinite(looking) else 0.0,
             )
             record = scorer.record(pending)
             record.count, record.origin = 0, program.origin

@@ -47,7 +47,8 @@ class TemperedReward(Reward):
             parts: What `parts` returned, `[programs, parts]`.
             reference_log_prob: Reference log-probabilities `[programs]`.
         """
-        return super().prior(parts, reference_log_prob) + self.ahead * np.asarray(parts)[..., LOOKING]
+        reference = super().prior(parts, reference_log_prob)
+        return reference + self.ahead * np.asarray(parts)[..., LOOKING] if self.ahead else reference
 
     def without_prior(self) -> TemperedReward:
         """The score's part alone."""
