@@ -7,11 +7,15 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
 import pytest
 from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule, ProgramScoring, Reward, Score, get_task
+from synthstats_lightning.callbacks.course.reward_tempering import RewardTempering
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram
+from synthstats_lightning.learning.tempering import Temperature
+from synthstats_lightning.objectives import GRPO
 from synthstats_lightning.replay import ReplayBuffer, Trajectory
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
@@ -67,6 +71,26 @@ def test_a_run_that_is_cut_short_says_which_target_its_log_z_is_of(buffer, step,
     assert told == "" if beta == 1.0 else f"the score counted by {beta} of 1 " in told
     scoring.tempering.end()
     assert scoring.tempering.unfinished(0) == told
+
+
+def test_what_an_untrained_policy_writes_counts_on_the_way_and_is_asked_for_there():
+    module, tasks = GFlowNetModule(), [get_task("dugongs")]
+    tempering = RewardTempering(Reward(), RewardSchedule())
+    tempering.start(tasks, module, resumed=False)
+    assert module.asks_first, "how far the score may count is not known before the warm-up"
+    parts, reference = np.array([[3.0, 0.0, -2.0, 0.0, 1.5]]), np.array([-7.0])
+    for beta, asks in ((0.25, True), (1.0, False)):
+        tempering.temperatures = [Temperature(beta, 0.1)]
+        assert tempering.on_the_way == asks
+        expected = -7.0 + (1 - beta) * 1.5 + beta * 3.0
+        assert tempering.blend(parts, reference, np.zeros(1, dtype=int)) == pytest.approx(expected)
+    for schedule in (RewardSchedule(effective_share=0.0), RewardSchedule(beta=Ramp(0.5, 10))):
+        other = RewardTempering(Reward(), schedule)
+        other.start(tasks, module, resumed=False)
+        assert module.asks_first == (schedule.beta is not None)
+    on_policy = GFlowNetModule(objective=GRPO())
+    tempering.start(tasks, on_policy, resumed=False)
+    assert not on_policy.asks_first
 
 
 @pytest.mark.parametrize(("multiplicity", "shared"), [("text", False), ("program", True)])

@@ -9,7 +9,7 @@ from synthstats_lightning.scoring.estimators.importance import draw, refine, wei
 from synthstats_lightning.scoring.estimators.ladder import SELECTED_K, Search
 from synthstats_lightning.scoring.estimators.particles import Particles
 from synthstats_lightning.scoring.estimators.psis import pareto_shape
-from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 
 def with_lighter_tail(
@@ -34,10 +34,11 @@ def with_lighter_tail(
         deadline: Checked before each round.
 
     Returns:
-        Draws and their proposal; the given ones if none of lighter tail was found.
+        Draws and their proposal; the given ones if none of lighter tail was found, or rows are many.
     """
     proposal = search.proposal
-    if proposal.mixture is None:
+    # of many rows one table of densities is what memory is for
+    if proposal.mixture is None or target.num_observations > MANY_ROWS:
         return particles, search
     for attempt in range(settings.importance_attempts):
         deadline.check("leave-one-out")
