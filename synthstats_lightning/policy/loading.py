@@ -204,7 +204,8 @@ def _load_base(source: str, settings: ModelSettings) -> tuple[Any, Any]:
     except OSError as error:
         reason = " ".join(str(error).split())
         raise MissingModelError(
-            f"no model {source!r}: give 'tiny', an existing folder or a hub name ({reason[:300]})"
+            f"no model {source!r}: give {', '.join(map(repr, BUNDLED))}, an existing folder or a hub name"
+            f" ({reason[:300]})"
         ) from error
     return model, tokenizer
 

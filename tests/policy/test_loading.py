@@ -39,7 +39,10 @@ def test_hub_failure_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("we could not\nconnect")
 
     monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", refuse)
-    with pytest.raises(OSError, match=r"no model 'someone/some-model': give 'tiny'.*we could not connect"):
+    with pytest.raises(
+        OSError,
+        match=r"no model 'someone/some-model': give 'tiny', .*'writer', an existing.*we could not connect",
+    ):
         load_policy("someone/some-model")
 
 
