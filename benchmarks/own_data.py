@@ -29,19 +29,15 @@ from figures_file import figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np
 from own_data_parts.heldout import held_out
+from own_data_parts.leave_one_out import leave_one_out
 from rich.console import Console
 from rich.table import Table
 
 from synthstats_lightning import CSVTask, ProgramScorer, RunPosterior, load_posterior
 from synthstats_lightning.reports.journal import read_records
-from synthstats_lightning.reports.model_weights import stacking_weights
 from synthstats_lightning.reports.run_warnings import read_warnings
 from synthstats_lightning.tasks.default_regression import default_regression
-
-STACKED = 16
-"""Forms of the largest share that are stacked, each by its best program."""
 
 
 def explore(
@@ -69,24 +65,15 @@ def explore(
 
 def scores(posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer) -> dict[str, float | None]:
     """Leave-one-out scores of the best program, the default regression and the stacked set."""
-    best = [form.best.source for form in posterior.forms[:STACKED]]
-    found = [future.result() for future in [scorer.submit(source, task) for source in best]]
-    elpd = [score for score in found if score.elpd is not None]
-    density = [score.diagnostics["elpd"].pointwise for score in elpd]
-    stacked = None
-    if density:
-        rows = np.array(density).T
-        weights = stacking_weights(rows)
-        with np.errstate(divide="ignore"):
-            stacked = float(np.logaddexp.reduce(rows + np.log(weights), axis=1).sum())
+    found = leave_one_out(posterior, scorer)
     regression = default_regression(task)
     default = None if regression is None else scorer.score(regression, task)
     if default is not None and not default.scored:
         print(f"{task.name}: the default regression has no score ({default.failure}: {default.message})")
     return {
-        "best_elpd": max((score.elpd for score in elpd if score.elpd is not None), default=None),
+        "best_elpd": found.best,
         "default_elpd": None if default is None else default.elpd,
-        "stacked_elpd": stacked,
+        "stacked_elpd": found.stacked,
     }
 
 

@@ -7,10 +7,9 @@ centred and not, surgical in two forms). Elpd is compared with long NUTS runs on
 (`accuracy_long_runs.json`, written by `accuracy_long_runs.py`) and with exact leave-one-out by quadrature on
 the others. Every program is scored with several seeds.
 
-Usage: `python benchmarks/scoring_accuracy.py --json scoring_accuracy.json` (about five minutes; `--seeds 3`
-    for
-a short run, `--only NAME ...` for some programs). With `--published`, what `scoring_parts/elpd_table.py` says
-instead: leave-one-out scores of published programs beside the published ones.
+    python benchmarks/scoring_accuracy.py --json scoring_accuracy.json
+
+takes about five minutes; `--seeds 3` for a short run, `--only NAME ...` for some programs.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from rich.console import Console
 from rich.table import Table
-from scoring_parts import elpd_table
 from scoring_parts.accuracy_cases import CASES, Case
 
 from synthstats_lightning.programs import canonicalise, parse_graph
@@ -148,14 +146,7 @@ def main() -> None:
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--seeds", type=int, default=20, help="seeds of every program, at least 2")
     parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="programs to score")
-    parser.add_argument("--published", action="store_true", help="published programs and scores instead")
     options = parser.parse_args()
-    if options.published:
-        document = elpd_table.scores()
-        Console().print(elpd_table.table(document))
-        if options.json is not None:
-            options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        return
     if options.seeds < 2:
         parser.error(f"--seeds must be at least 2, got {options.seeds}")
     torch.set_num_threads(1)

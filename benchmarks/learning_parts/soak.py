@@ -1,7 +1,7 @@
 """Trains on two cores while things go wrong, and measures what is left behind.
 
-    python benchmarks/soak.py --json soak.json
-    python benchmarks/soak.py --minutes 120 --json soak.json
+    python benchmarks/learning_parts/soak.py --json soak.json
+    python benchmarks/learning_parts/soak.py --minutes 120 --json soak.json
 
 A worker process is killed every 30 seconds, one hostile program comes with every 20 others, and twice the run
 ends and goes on from its newest checkpoint. Memory is that of all processes together.
@@ -14,12 +14,15 @@ import functools
 import gc
 import json
 import os
+import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
@@ -41,7 +44,7 @@ from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.runtime.checkpoints import DurableCheckpointIO, newest_checkpoint
 from synthstats_lightning.sandbox import SandboxLimits
 
-CASES = Path(__file__).resolve().parent / "sandbox_parts" / "sandbox_cases.json"
+CASES = Path(__file__).resolve().parents[1] / "sandbox_parts" / "sandbox_cases.json"
 LEGS = 3
 RATE, RATE_MINUTES = 1e-3, 1e-3
 """Largest learning rate, and rate times minutes: a long run learns slowly, so that it learns to its end."""
