@@ -2,6 +2,7 @@
 
 import gc
 import os
+import warnings
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,9 +15,13 @@ import lightning.pytorch  # noqa: F401 - its log handler keeps the stream that i
 import pytest
 import torch
 
+from synthstats_lightning.pool.arviz_module import arviz_module
 from tests.support import shape_checks, warm
 
 torch.set_num_threads(1)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", FutureWarning)  # of ArviZ's next line, once a day
+    arviz_module()  # before tests import it in several processes at once
 gc.disable()  # until all tests are collected: nothing that they import is garbage
 
 

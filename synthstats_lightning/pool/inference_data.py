@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthstats_lightning.pool.arviz_module import arviz_module, has_data_tree
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 
 ROW = "row"
@@ -42,8 +43,7 @@ def to_inference_data(
         ImportError: If ArviZ is not installed.
         ValueError: If the draws are of another number of rows.
     """
-    import arviz as az
-
+    az = arviz_module()
     rows = len(response)
     if draws.predictive.shape[-1] != rows:
         raise ValueError(f"response must have {draws.predictive.shape[-1]} rows, got {rows}")
@@ -88,12 +88,3 @@ def _dataset(group: str, values: Mapping[str, Any], rows: int, row: str, scored:
             start = rows - scored if dim == SCORED_ROW else 0
             coordinates[dim] = np.arange(start, start + length)
     return xarray.Dataset(variables, coords=coordinates)
-
-
-def has_data_tree(az: Any) -> bool:
-    """Whether this ArviZ keeps its groups in a `DataTree`, as it does from release 1 on.
-
-    Args:
-        az: The imported module.
-    """
-    return int(az.__version__.split(".")[0]) >= 1

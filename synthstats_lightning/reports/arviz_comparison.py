@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from synthstats_lightning.pool.inference_data import has_data_tree
+from synthstats_lightning.pool.arviz_module import arviz_module, has_data_tree
 
 ROW = "row"
 """Dimension of the pointwise scores."""
@@ -33,8 +33,7 @@ def compare(pointwise: Mapping[str, Float[np.ndarray, " rows"]], **settings: Any
     """
     if not pointwise:
         raise ValueError("there is no model with leave-one-out scores that could be compared")
-    import arviz
-
+    arviz = arviz_module()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # ArviZ's use of pandas, not ours
         return arviz.compare({name: elpd_data(rows) for name, rows in pointwise.items()}, **settings)
@@ -46,9 +45,9 @@ def elpd_data(pointwise: Float[np.ndarray, " rows"]) -> Any:
     Args:
         pointwise: Log predictive density of each row given the others, in nats.
     """
-    import arviz
     import xarray
 
+    arviz = arviz_module()
     rows = np.asarray(pointwise, dtype=np.float64)
     by_row = xarray.DataArray(rows, dims=[ROW])
     elpd, error = float(rows.sum()), math.sqrt(len(rows) * float(rows.var()))
