@@ -107,11 +107,16 @@ def opened(runs: list[Path]) -> list[RunPosterior]:
     """The posteriors of all tasks of the runs.
 
     Raises:
-        ValueError: If a folder holds no run that has one.
+        ValueError: If a folder holds no run that has one and knows its task.
         OSError: If it cannot be read.
     """
-    found = [load_posterior(run) for run in runs]
-    return [each for one in found for each in (one.values() if isinstance(one, dict) else [one])]
+    found: list[RunPosterior] = []
+    for run in runs:
+        posterior = load_posterior(run)
+        found += posterior.values() if isinstance(posterior, dict) else [posterior]
+        if found[-1].task is None:
+            raise ValueError(f"{run}: its configuration does not give the data of {found[-1].task_name}")
+    return found
 
 
 def main() -> None:

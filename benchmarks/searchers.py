@@ -4,12 +4,14 @@
     python benchmarks/searchers.py --folder cells --tasks dugongs --budgets 250 --seeds 0
 
 Every cell (method, task, budget, seed) is a run of its own and leaves `METHOD-TASK-BUDGET-SEED.json` in the
-folder; cells that are there are not run again. JSON: `cells` (of the whole grid, `done` of them), and `by
-method and budget`, means over cells: `effective_sample_size` (draws of known probability, none of evolution),
-`log_z_error` (nats, from the task's log Z, none where a method estimates none), `mass_found` (share of the
-task's Z that the run's programs sum to), `best_elpd` (nats), `held_out` (nats, log score of the weighted set
-on rows held out of tables, mean of five splits, less the best program's), `seconds`, and
-`ess_ratio_to_sampling` (to sample-and-weight at the same budget).
+folder; cells that are there, or in the file of figures, are not run again. JSON: `cells` (of the whole grid,
+`done` of them), `runs` (what each cell found, by its name), and `by_method_and_budget`, means over the tasks
+and seeds on which every method has run with this budget: `effective_sample_size` (draws of known probability,
+none of evolution), `log_z_error` (nats, from the task's log Z, none where a method estimates none),
+`mass_found` (share of the task's Z that the run's programs sum to), `best_elpd` (nats), `held_out` (nats, log
+score of the weighted set on rows held out of tables, mean of five splits, less the best program's),
+`seconds`, and `ess_ratio_to_sampling` (to sample-and-weight at the same budget). The picture has the same
+means over the tasks and seeds on which all have run with every budget.
 
 A task's Z is the mean of the estimates of all its runs, each of which is unbiased, or the largest sum over
 programs that a run has found, if that is larger.
@@ -25,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +58,11 @@ OWN = ("nile", "statecrime", "spector", "cpunish")
 SIMULATED = ("dugongs_simulator", "death_process", "hyperbolic_discounting", "survival")
 BUDGETS = (250, 1000, 4000)
 SEEDS = (0, 1, 2)
+DRAWN = {
+    "mass_found": "mass found",
+    "effective_sample_size": "effective sample size",
+    "log_z_error": "error of log Z, nats",
+}
 FIGURES = ("effective_sample_size", "log_z_error", "mass_found", "best_elpd", "held_out", "seconds")
 
 
@@ -78,6 +85,12 @@ class Cell(NamedTuple):
     def name(self) -> str:
         """The cell's file, without its ending."""
         return "-".join(str(part) for part in self)
+
+    @classmethod
+    def of_name(cls, name: str) -> Cell:
+        """The cell of a name."""
+        method, task, budget, seed = name.split("-")
+        return cls(method, task, int(budget), int(seed))
 
 
 def overlays(cell: Cell, own_data: Path) -> tuple[list[Any], int | None]:
@@ -140,12 +153,36 @@ def figures(run: Path) -> dict[str, Any]:
     }
 
 
-def summary(cells: dict[Cell, dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Means over tasks and seeds, by method and budget."""
+def comparable(cells: Collection[Cell], budgets: Collection[int]) -> set[tuple[str, int]]:
+    """Tasks and seeds on which every method has run with each of the budgets."""
+    methods = {cell.method for cell in cells}
+    known = set(cells)
+    return {
+        (task, seed)
+        for task, seed in {(cell.task, cell.seed) for cell in cells}
+        if all(Cell(method, task, budget, seed) in known for method in methods for budget in budgets)
+    }
+
+
+def summary(
+    cells: dict[Cell, dict[str, Any]], *, over_budgets: bool = False
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Means by method and budget, over tasks and seeds that all methods share.
+
+    Args:
+        cells: What each cell found.
+        over_budgets: Whether to take only tasks and seeds that all budgets share, too.
+    """
     best = {task: _log_z(cells, task) for task in {cell.task for cell in cells}}
     found: dict[str, dict[str, dict[str, Any]]] = {}
+    budgets = {cell.budget for cell in cells}
+    shared = {each: comparable(cells, budgets if over_budgets else [each]) for each in budgets}
     for method, budget in dict.fromkeys((cell.method, cell.budget) for cell in cells):
-        own = {cell: row for cell, row in cells.items() if (cell.method, cell.budget) == (method, budget)}
+        own = {
+            cell: row
+            for cell, row in cells.items()
+            if (cell.method, cell.budget) == (method, budget) and (cell.task, cell.seed) in shared[budget]
+        }
         rows = []
         for cell, row in own.items():
             if "error" not in row:
@@ -177,7 +214,13 @@ def document(cells: dict[Cell, dict[str, Any]]) -> dict[str, Any]:
     """The figures, and how much of the whole grid they are of."""
     whole = len(METHODS) * len(REAL + OWN + SIMULATED) * len(BUDGETS) * len(SEEDS)
     tasks = sorted({cell.task for cell in cells})
-    return {"cells": whole, "done": len(cells), "tasks": tasks, "by_method_and_budget": summary(cells)}
+    return {
+        "cells": whole,
+        "done": len(cells),
+        "tasks": tasks,
+        "by_method_and_budget": summary(cells),
+        "runs": {cell.name: row for cell, row in sorted(cells.items())},
+    }
 
 
 def table(found: dict[str, Any]) -> Table:
@@ -192,22 +235,31 @@ def table(found: dict[str, Any]) -> Table:
     return shown
 
 
-def draw(found: dict[str, Any], path: Path) -> None:
-    """The mass found and the effective sample size by budget, a line a method."""
+def draw(cells: dict[Cell, dict[str, Any]], path: Path) -> None:
+    """The mass found, the effective sample size and log Z's error by budget, a line a method."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    for axis, name in zip(axes, ("mass_found", "effective_sample_size"), strict=True):
-        for method, budgets in found["by_method_and_budget"].items():
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+    drawn, marks = summary(cells, over_budgets=True), dict(zip(METHODS, "osv^Dxd", strict=True))
+    shared = comparable(cells, {cell.budget for cell in cells})
+    for axis, (name, label) in zip(axes, DRAWN.items(), strict=True):
+        for method, budgets in drawn.items():
             points = [(int(budget), row[name]) for budget, row in budgets.items() if row[name] is not None]
             if points:
-                axis.plot(*zip(*sorted(points), strict=True), marker="o", label=method)
-        axis.set(xscale="log", xlabel="scored programs", ylabel=name.replace("_", " "))
-    axes[0].legend(fontsize="small")
-    figure.suptitle(f"{found['done']} of {found['cells']} cells")
+                axis.plot(*zip(*sorted(points), strict=True), marker=marks[method], label=method)
+        axis.set(xscale="log", xlabel="scored programs", ylabel=label)
+        ticks = sorted({cell.budget for cell in cells})
+        axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axis.minorticks_off()
+        axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = max(
+        (axis.get_legend_handles_labels() for axis in axes), key=lambda found: len(found[0])
+    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle("Means over " + ", ".join(sorted({task for task, _ in shared})), fontsize="medium")
     figure.savefig(path)
     pyplot.close(figure)
 
@@ -223,6 +275,15 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def known_cells(figures: Path | None, folder: Path) -> dict[Cell, dict[str, Any]]:
+    """What earlier runs found, from the file of figures and the folder; of both, the folder's counts."""
+    cells: dict[Cell, dict[str, Any]] = {}
+    if figures is not None and figures.is_file():
+        runs = json.loads(figures.read_text() or "{}").get("runs", {})
+        cells |= {Cell.of_name(name): row for name, row in runs.items()}
+    return cells | {Cell.of_name(path.stem): json.loads(path.read_text()) for path in folder.glob("*-*.json")}
 
 
 def main() -> None:
@@ -245,25 +306,22 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     wanted = itertools.product(options.methods, options.tasks, options.budgets, options.seeds)
-    cells: dict[Cell, dict[str, Any]] = {}
-    new = 0
+    cells, new = known_cells(options.json, options.folder), 0
     for cell in map(Cell._make, wanted):
-        path = options.folder / f"{cell.name}.json"
-        if not path.is_file():
+        if cell not in cells:
             if options.cells is not None and new >= options.cells:
                 continue
             new += 1
             with tempfile.TemporaryDirectory() as folder:
                 row = run_cell(cell, options.own_data, Path(folder))
-            path.write_text(json.dumps(row, indent=2) + "\n")
+            (options.folder / f"{cell.name}.json").write_text(json.dumps(row, indent=2) + "\n")
             print(f"{cell.name}: {json.dumps(row)}", flush=True)
-        cells[cell] = json.loads(path.read_text())
+            cells = known_cells(options.json, options.folder)
         if options.json is not None:
             options.json.write_text(json.dumps(document(cells), indent=2) + "\n")
-    found = document(cells)
     if options.picture is not None:
-        draw(found, options.picture)
-    Console(width=220).print(table(found))
+        draw(cells, options.picture)
+    Console(width=220).print(table(document(cells)))
 
 
 if __name__ == "__main__":
