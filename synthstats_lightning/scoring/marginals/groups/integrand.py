@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, cast
@@ -21,6 +22,7 @@ from synthstats_lightning.scoring.density.layout import (
     unconstrain,
 )
 from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
 from synthstats_lightning.scoring.marginals.blocks import by_logs
 from synthstats_lightning.scoring.marginals.compilation import Compiled
@@ -102,6 +104,14 @@ class Integrand:
             sorted(i for i in wanted - grouping.dependent if i < len(constants) and constants[i] is None)
         )
 
+    def read_also(self, nodes: Collection[int]) -> None:
+        """Has `outer` hold some more nodes.
+
+        Args:
+            nodes: Nodes that do not depend on the latent, and are no constants.
+        """
+        self.reads = tuple(sorted({*self.reads, *nodes}))
+
     def _with_combined(self, step: Step, dependent: frozenset[int]) -> Step:
         """A step of a sum or product whose parts without the latent are combined before they are repeated."""
         graph = self.compiled.graph
@@ -160,19 +170,55 @@ class Integrand:
             outer: What is read of the other parameters.
             u: Unconstrained values of the latent.
         """
-        compiled, particles, nodes = self.compiled, *u.shape[:2]
-        values: list[Tensor | None] = [None] * (compiled.num_slots + len(self.combined))
-        for node, value in outer.values.items():
-            values[node] = repeated(value, nodes)
-        coordinate = self._flat(u)
-        prior = self.prior_at(values, coordinate)
+        particles, nodes = u.shape[:2]
+        term, values, prior = self.evaluated(outer, u)
+        rows = self.by_row(term.log_prob(values), particles * nodes)
+        return Terms(prior, plain(rows.reshape(particles, nodes, -1)))
+
+    def evaluated(
+        self, outer: Outer, u: Float[Tensor, "particles nodes elements"]
+    ) -> tuple[Term, list[Tensor | None], Float[Tensor, "particles nodes elements"]]:
+        """The response's term, what it reads at some nodes, and the prior there.
+
+        Args:
+            outer: What is read of the other parameters.
+            u: Unconstrained values of the latent.
+        """
+        values = self._values(outer, u.shape[1])
+        prior = self.prior_at(values, self._flat(u))
         for slot, function, inputs in self.steps:
             values[slot] = function(*[values[i] for i in inputs])
-        rows = compiled.response_term.log_prob(values)
-        shape = (particles * nodes, compiled.num_observations)
-        if rows.shape != shape:
-            rows = rows.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
-        return Terms(plain(prior.reshape(particles, nodes, -1)), plain(rows.reshape(particles, nodes, -1)))
+        return self.compiled.response_term, values, plain(prior.reshape(*u.shape[:2], -1))
+
+    def log_prior(
+        self, outer: Outer, u: Float[Tensor, "particles nodes elements"]
+    ) -> Float[Tensor, "particles nodes elements"]:
+        """Log prior density of each element in its unconstrained coordinate.
+
+        Args:
+            outer: What is read of the other parameters.
+            u: Unconstrained values of the latent.
+        """
+        prior = self.prior_at(self._values(outer, u.shape[1]), self._flat(u))
+        return plain(prior.reshape(*u.shape[:2], -1))
+
+    def by_row(self, values: Tensor, particles: int) -> Tensor:
+        """What is known of each row, in the model's padded layout, as `[particles, rows]`.
+
+        Args:
+            values: Particles first, or 1 where it is the same for all of them.
+            particles: Number of particles.
+        """
+        shape = (particles, self.compiled.num_observations)
+        if values.shape == shape:
+            return values
+        return values.expand(particles, *pad(shape[1:], self.compiled.rank)).reshape(shape)
+
+    def _values(self, outer: Outer, nodes: int) -> list[Tensor | None]:
+        values: list[Tensor | None] = [None] * (self.compiled.num_slots + len(self.combined))
+        for node, value in outer.values.items():
+            values[node] = repeated(value, nodes)
+        return values
 
     def prior_at(self, values: list[Tensor | None], u: Tensor) -> Tensor:
         """Log prior density of each entry of the latent in its unconstrained coordinate.

@@ -6,9 +6,10 @@ import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.groups.exponential import exponential_rows
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, find_groupings, row_groups
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, without_latent
-from synthstats_lightning.scoring.marginals.groups.modes import Modes, climb, find_peaks
+from synthstats_lightning.scoring.marginals.groups.modes import Modes, climb, distinct, find_peaks
 from synthstats_lightning.scoring.marginals.groups.quadrature import Quadrature
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 
@@ -32,8 +33,6 @@ MOST_MODES = 4
 """Most modes of an element's integrand."""
 NEGLIGIBLE = 20.0
 """Local maxima so many nats below the highest are no modes."""
-SAME_MODE = 0.25
-"""Modes closer than so many scales are one: two that merge may part elsewhere."""
 
 
 def integrate_groups(density: Density) -> GroupIntegrated | None:
@@ -68,13 +67,15 @@ def _integrated(density: Density, grouping: Grouping) -> GroupIntegrated:
     unknown = Quadrature(integrand, groups, Modes(flat, torch.ones_like(flat)))
     with torch.no_grad():
         reference = _reference(unknown, others)
-    found = GroupIntegrated(density, others, Quadrature(integrand, groups, reference))
+    form = exponential_rows(integrand, grouping)
+    found = GroupIntegrated(density, others, Quadrature(integrand, groups, reference, form=form))
     if others.dimension:
         return found
     # where nothing is left over more nodes cost nothing
     finer = [found]
     finer += [
-        GroupIntegrated(density, others, Quadrature(integrand, groups, reference, each)) for each in FINER
+        GroupIntegrated(density, others, Quadrature(integrand, groups, reference, each, form))
+        for each in FINER
     ]
     nothing = torch.zeros(1, 0, dtype=torch.float64)
     return next((each for each in finer if each.checked_at(nothing) is not None), found)
@@ -91,7 +92,7 @@ def _reference(quadrature: Quadrature, others: Density) -> Modes:
     total = scouted.integrals(outer, everything, changes=False).given.sum(1)
     best = total.argmax().reshape(1)
     found = _climbed(quadrature, outer.select(best), POINTS, MOST_MODES, generator)
-    return _distinct(found)
+    return distinct(found)
 
 
 def _climbed(
@@ -102,15 +103,3 @@ def _climbed(
     u = quadrature.integrand.prior_draws(outer, points, generator).sort(1).values
     value = log_density(u, torch.arange(outer.particles))
     return climb(log_density, find_peaks(u, value, most, NEGLIGIBLE).start)
-
-
-def _distinct(found: Modes) -> Modes:
-    """Modes without repetitions; elements with fewer than others repeat theirs."""
-    count = found.centre.shape[1]
-    distance = (found.centre[:, :, None] - found.centre[:, None]).abs() / found.scale[:, None]
-    earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)[None, :, :, None]
-    repeats = ((distance < SAME_MODE) & earlier).any(2)
-    kept = int((~repeats).sum(1).max())
-    order = repeats.to(torch.int64).argsort(dim=1, stable=True)[:, :kept]
-    index = torch.where(repeats.gather(1, order), order[:, :1], order)
-    return Modes(found.centre.gather(1, index), found.scale.gather(1, index))

@@ -10,14 +10,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.standardise import MOMENTS
+from synthstats_lightning.scoring.marginals.groups.exponential import Bends, ExponentialRows
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, spread, summed
-from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, Terms
+from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer
 from synthstats_lightning.scoring.marginals.groups.modes import (
     LARGEST,
     SMALLEST,
     LogDensity,
     Modes,
     climb,
+    distinct,
     find_peaks,
 )
 from synthstats_lightning.scoring.marginals.groups.nodes import FALLEN, REACHES, Nodes, outermost, place
@@ -62,12 +64,20 @@ class Quadrature:
         reference: Modes at some value of the other parameters, from which the search for others starts
             `[1, modes, elements]`.
         fineness: How many times as many nodes as usual.
+        form: Of the rows, where it is known: it spares their densities at nodes around a single mode. The
+            check does without it.
     """
 
     def __init__(
-        self, integrand: Integrand, groups: RowGroups, reference: Modes, fineness: float = 1.0
+        self,
+        integrand: Integrand,
+        groups: RowGroups,
+        reference: Modes,
+        fineness: float = 1.0,
+        form: ExponentialRows | None = None,
     ) -> None:
         self.fineness = fineness
+        self.form = form if reference.centre.shape[1] == 1 else None
         self.integrand = integrand
         self.groups = groups
         self.reference = reference
@@ -95,7 +105,24 @@ class Quadrature:
             given: Which rows count.
         """
         with torch.no_grad():
-            return climb(self.log_density(outer, given), self._start(outer, given))
+            log_density = self.log_density(outer, given)
+            if self.form is not None:
+                log_density = self._by_form(self.form, outer, given)
+            return climb(log_density, self._start(outer, log_density))
+
+    def _by_form(self, form: ExponentialRows, outer: Outer, given: Tensor) -> LogDensity:
+        """As `log_density`, but for a constant, by the form of the rows."""
+        near = self.reference.centre.expand(outer.particles, -1, -1)
+        bends = form.at(outer, near).of_elements(given, self.groups)
+
+        def evaluated(u: Tensor, chosen: Tensor) -> Tensor:
+            everything = len(chosen) == outer.particles
+            part = outer if everything else outer.select(chosen)
+            bent = bends if everything else bends.select(chosen)
+            prior = self.integrand.log_prior(part, u)
+            return prior + bent.shape(u - self.reference.centre)
+
+        return evaluated
 
     def scanned(self, outer: Outer, given: Bool[Tensor, " rows"]) -> Modes:
         """Modes of the integrand of the given rows that draws of the latent from its prior lead to.
@@ -131,24 +158,35 @@ class Quadrature:
         fixed = Outer(outer.particles, {node: value.detach() for node, value in outer.values.items()})
         modes = self.modes(fixed, given)
         if refined:
-            modes = _joined(modes, self.scanned(fixed, given))
+            # modes that are one would cost the rule of each, and give the same
+            modes = distinct(_joined(modes, self.scanned(fixed, given)))
         modes, points = self._at_points(fixed, modes)
         count = modes.centre.shape[1]
+        bends = None
+        if self.form is not None and not refined:
+            bends = self.form.at(outer, modes.centre)
         pending = torch.arange(outer.particles)
         indices, parts = [], []
         for reach in REACHES[-1:] if refined else REACHES:
-            nodes = place(modes.select(pending), reach, self.fineness * (REFINEMENT if refined else 1.0))
-            terms = self.integrand(outer.select(pending), nodes.u)
+            part, around = outer.select(pending), modes.select(pending)
+            nodes = place(around, reach, self.fineness * (REFINEMENT if refined else 1.0))
             here = None if points is None else points[pending]
-            base = self._base(terms, nodes, here, count)
-            tables = tables_of(terms.rows, base, given, self.groups, changes)
+            if bends is None:
+                terms = self.integrand(part, nodes.u)
+                base, alone = self._base(terms.prior, nodes, here, count), terms.rows[:, 0]
+                tables = tables_of(terms.rows, base, given, self.groups, changes)
+            else:
+                base = self._base(self.integrand.log_prior(part, nodes.u), nodes, here, count)
+                form = bends.select(pending)
+                tables = bent_tables(form, nodes.u - around.centre, base, given, self.groups, changes)
+                alone = form.rows
             done = torch.ones(len(pending), dtype=torch.bool)
             if reach != REACHES[-1]:
                 done = self._fallen(tables, given, count)
             if bool(done.any()):
                 chosen = torch.nonzero(done)[:, 0]
                 indices.append(pending[chosen])
-                parts.append(self._summed_up(tables, terms, given, here, chosen, count))
+                parts.append(self._summed_up(tables, alone, given, here, chosen, count))
             pending = pending[~done]
             if len(pending) == 0:
                 break
@@ -166,7 +204,7 @@ class Quadrature:
         modes, points = self._at_points(outer, self.modes(outer, given))
         nodes = place(modes, REACHES[-1], finer)
         terms = self.integrand(outer, nodes.u)
-        base = self._base(terms, nodes, points, modes.centre.shape[1])
+        base = self._base(terms.prior, nodes, points, modes.centre.shape[1])
         return Nodes(nodes.u, tables_of(terms.rows, base, given, self.groups, changes=False).whole)
 
     def _prior_moments(self, outer: Outer) -> tuple[Tensor, Tensor] | None:
@@ -180,7 +218,7 @@ class Quadrature:
         )
         return mean.nan_to_num(nan=0.0), deviation.nan_to_num(nan=1.0)
 
-    def _start(self, outer: Outer, given: Tensor) -> Modes:
+    def _start(self, outer: Outer, log_density: LogDensity) -> Modes:
         """The reference, or the prior's centre, or between them: whichever is higher."""
         known = Modes(*(part.expand(outer.particles, -1, -1) for part in self.reference))
         moments = self._prior_moments(outer)
@@ -190,7 +228,7 @@ class Quadrature:
         between = 0.5 * (known.centre + mean)
         centre = torch.cat([known.centre, mean, between], 1)
         width = torch.minimum(known.scale, deviation.clamp(SMALLEST, LARGEST))
-        value = self.log_density(outer, given)(centre, torch.arange(outer.particles))
+        value = log_density(centre, torch.arange(outer.particles))
         return Modes(centre.gather(1, value.argmax(1, keepdim=True)), width)
 
     def _at_points(self, outer: Outer, modes: Modes) -> tuple[Modes, Tensor | None]:
@@ -204,9 +242,9 @@ class Quadrature:
             return modes, None
         return Modes(torch.where(points, mean, modes.centre), modes.scale), points[:, 0]
 
-    def _base(self, terms: Terms, nodes: Nodes, points: Tensor | None, modes: int) -> Tensor:
+    def _base(self, prior: Tensor, nodes: Nodes, points: Tensor | None, modes: int) -> Tensor:
         """Log prior and weight of each node; a point's prior is all at its first mode's centre."""
-        base = terms.prior + nodes.log_weight
+        base = prior + nodes.log_weight
         if points is None:
             return base
         count = nodes.u.shape[1] // modes
@@ -228,7 +266,7 @@ class Quadrature:
     def _summed_up(
         self,
         tables: Tables,
-        terms: Terms,
+        alone: Tensor,
         given: Tensor,
         points: Tensor | None,
         chosen: Tensor,
@@ -241,7 +279,7 @@ class Quadrature:
         if points is not None:
             broken = broken & ~points[chosen]
         integral = torch.where(broken, -torch.inf, whole.logsumexp(1))
-        alone = terms.rows[chosen, 0]
+        alone = alone[chosen]
         if tables.changed is None:
             return integral, torch.zeros_like(alone), alone
         changed = tables.changed if len(chosen) == len(tables.changed) else tables.changed[chosen]
@@ -288,6 +326,29 @@ def tables_of(rows: Tensor, base: Tensor, given: Tensor, groups: RowGroups, chan
         others = spread(rest, groups) - finite
         others = torch.where(lost - (~possible).to(known.dtype) > 0, -torch.inf, others)
     return Tables(whole, others if bool(given.all()) else torch.where(given, others, own + rows))
+
+
+def bent_tables(
+    bends: Bends,
+    distance: Float[Tensor, "particles nodes elements"],
+    base: Float[Tensor, "particles nodes elements"],
+    given: Bool[Tensor, " rows"],
+    groups: RowGroups,
+    changes: bool,
+) -> Tables:
+    """As `tables_of`, of rows of a known form.
+
+    Args:
+        bends: The rows' form.
+        distance: Of nodes from where it is theirs.
+        base: Log prior and weight of each node.
+        given: Which rows count.
+        groups: The rows that read each element.
+        changes: Whether integrands with one row less or more are wanted.
+    """
+    if changes:
+        return tables_of(bends.log_likelihood(spread(distance, groups)), base, given, groups, changes)
+    return Tables(base + bends.of_elements(given, groups).log_likelihood(distance), None)
 
 
 def _joined(first: Modes, second: Modes) -> Modes:
