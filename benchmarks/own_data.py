@@ -9,7 +9,7 @@ the whole command), `scored_share` (of sampled programs), `log_z_gap` (nats, lea
 sampling), `effective_sample_size` (of the shares), `forms`, `best_elpd` (nats), `default_elpd` (of a
 regression on all columns, by the package's engine), `stacked_elpd` (of the stacked set),
 `heldout_set_minus_best` (nats: log score of the weighted set minus the best single program's on rows held
-out, mean of five splits),
+out, mean of `--splits` splits) with `heldout_se` (nats, its standard error over splits),
 `coverage_90` (of the set's 90 % intervals on these rows) and `warnings`; `error` where the command failed.
 """
 
@@ -29,7 +29,7 @@ from figures_file import figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from own_data_parts.heldout import held_out
+from own_data_parts.heldout import SPLITS, held_out
 from own_data_parts.leave_one_out import leave_one_out
 from rich.console import Console
 from rich.table import Table
@@ -77,7 +77,7 @@ def scores(posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer) -> dic
     }
 
 
-def figures(run: Path, task: CSVTask, scorer: ProgramScorer) -> dict[str, Any]:
+def figures(run: Path, task: CSVTask, scorer: ProgramScorer, splits: int) -> dict[str, Any]:
     """Every figure that a run's folder gives."""
     report = json.loads((run / "report.json").read_text())[task.name]
     records = list(read_records(run))
@@ -85,7 +85,7 @@ def figures(run: Path, task: CSVTask, scorer: ProgramScorer) -> dict[str, Any]:
     if not isinstance(posterior, RunPosterior):
         raise TypeError(f"{run} holds several tasks")
     sampled = sum(record.count for record in records)
-    predicted = held_out(posterior, task, scorer)
+    predicted = held_out(posterior, task, scorer, splits)
     return {
         "scored_share": sum(record.count for record in records if record.score.scored) / sampled,
         "log_z_gap": report.get("log_z_gap"),
@@ -93,6 +93,7 @@ def figures(run: Path, task: CSVTask, scorer: ProgramScorer) -> dict[str, Any]:
         "forms": len(posterior.forms),
         **scores(posterior, task, scorer),
         "heldout_set_minus_best": None if predicted is None else predicted.set_minus_best,
+        "heldout_se": None if predicted is None else predicted.standard_error,
         "coverage_90": None if predicted is None else predicted.coverage,
         "warnings": [str(warning) for warning in read_warnings(run) if warning.over is None],
     }
@@ -109,7 +110,7 @@ def measure(name: str, entry: dict[str, Any], output: Path, options: argparse.Na
     row = {"understood": kind == entry["kind"], "minutes": taken}
     with ProgramScorer() as scorer:
         try:
-            return row | figures(run, task, scorer)
+            return row | figures(run, task, scorer, options.splits)
         except (ValueError, OSError) as error:
             return row | {"error": str(error)}
 
@@ -141,11 +142,14 @@ def main() -> None:
         "--folder", type=Path, default=Path("../shared/own_data"), help="CSV files and index.json"
     )
     parser.add_argument("--minutes", type=float, default=4.0, help="for each data set")
+    parser.add_argument("--splits", type=int, default=SPLITS, help="of the rows, for held-out predictions")
     parser.add_argument("--policy", help="of explore; by default its own choice")
     parser.add_argument("--only", nargs="+", help="names of data sets")
     parser.add_argument("--output", type=Path, help="keep the runs in this folder")
     options = parser.parse_args()
     index = json.loads((options.folder / "index.json").read_text())
+    if options.splits < 1:
+        parser.error(f"--splits must be at least 1, got {options.splits}")
     unknown = set(options.only or ()) - set(index)
     if unknown:
         parser.error(f"--only must be of {', '.join(index)}; got {', '.join(sorted(unknown))}")

@@ -28,17 +28,21 @@ class HeldOut:
     Attributes:
         set_minus_best: Log score of the weighted set minus that of the best single program, in nats: mean
             over the splits.
+        standard_error: Of this mean over the splits, in nats; `None` with one.
         coverage: Share of the held-out responses within the set's intervals.
         rows: Number of held-out responses.
     """
 
     set_minus_best: float
+    standard_error: float | None
     coverage: float
     rows: int
 
 
-def held_out(posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer) -> HeldOut | None:
-    """Fits the run's programs to nine tenths of the rows and predicts the others, five times.
+def held_out(
+    posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer, splits: int = SPLITS
+) -> HeldOut | None:
+    """Fits the run's programs to nine tenths of the rows and predicts the others, several times.
 
     Weights are those of the programs' prior times their evidence of the rows that each split fits. The best
     program of a split is that of the highest evidence of these rows.
@@ -47,13 +51,14 @@ def held_out(posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer) -> H
         posterior: Of the run.
         task: Its task.
         scorer: Fits and predicts.
+        splits: How many times; more than ten hold rows out again.
 
     Returns:
         The predictions; `None` where no program predicts.
     """
     programs = _models(posterior)
     differences, inside = [], []
-    for split in range(SPLITS):
+    for split in range(splits):
         part = _split(task, split)
         asked = [scorer.forecast(program.source, part, DRAWS) for program, _ in programs]
         weights, densities, draws = [], [], []
@@ -76,7 +81,9 @@ def held_out(posterior: RunPosterior, task: CSVTask, scorer: ProgramScorer) -> H
         inside += _inside(response, draws, np.exp(log_weight)).tolist()
     if not differences:
         return None
-    return HeldOut(float(np.mean(differences)), float(np.mean(inside)), len(inside))
+    several = len(differences) > 1
+    error = float(np.std(differences, ddof=1) / len(differences) ** 0.5) if several else None
+    return HeldOut(float(np.mean(differences)), error, float(np.mean(inside)), len(inside))
 
 
 def _models(posterior: RunPosterior) -> list[tuple[ProgramSummary, float]]:

@@ -12,6 +12,12 @@ from synthstats_lightning.tasks.task import RESERVED_NAMES
 _BRACKETED_UNIT = re.compile(
     r"^(?P<name>.*\S)\s*(?:\((?P<round>[^()]*)\)|\[(?P<square>[^\[\]]*)\])$", re.DOTALL
 )
+_BUILT_IN = """
+abs all any bool dict enumerate float int len list map max min print range reversed round set slice sorted str
+sum tuple zip
+"""
+CALLED = frozenset(_BUILT_IN.split())
+"""Functions of Python that programs call: a column of that name would stand in their place."""
 LONGEST_UNIT = 16
 """Characters of what may be a unit between brackets."""
 
@@ -50,7 +56,7 @@ def python_name(name: str) -> str:
         return "column"
     if not name.isidentifier():
         name = f"x_{name}" if f"x_{name}".isidentifier() else "column"
-    return f"{name}_" if keyword.iskeyword(name) or name in RESERVED_NAMES else name
+    return f"{name}_" if keyword.iskeyword(name) or name in RESERVED_NAMES | CALLED else name
 
 
 def python_names(names: Sequence[str], taken: Collection[str] = ()) -> list[str]:

@@ -32,11 +32,13 @@ def test_names_become_those_of_programs():
         "_x",
         "长度",
         "!",
+        "len",
+        "type",
     ]
     found = understand(table(**{name: RNG.normal(size=ROWS).tolist() for name in names}), "y")
     programs = {column.original: column.name for column in found.columns}
     plain = ["petal_width", "class_", "pm_", "x_2nd_dose", "Größe", "naive_percent", "a", "a_2", "_x"]
-    assert list(programs.values())[1:] == [*plain, "长度", "column"]
+    assert list(programs.values())[1:] == [*plain, "长度", "column", "len_", "type"]
     assert by_name(found)["petal width (cm)"].unit == "cm"
     assert by_name(found)["2nd dose [mg/l]"].unit == "mg/l"
 
