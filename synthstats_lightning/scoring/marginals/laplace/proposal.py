@@ -25,7 +25,7 @@ root, and differences over short steps are to be smooth wherever searches start.
 NEAR = 1e-3
 """The same where draws correct whatever the proposal lacks."""
 HALVINGS = 10
-"""Most times that a step is halved for going too far."""
+"""A step that goes too far is cut to the best of so many halves of halves."""
 LOST = 1.0
 """Predicted gain, in nats, above which a search that stopped has led nowhere."""
 FEW = 0.7
@@ -33,6 +33,8 @@ FEW = 0.7
 
 SitesAt = Callable[[Tensor, Float[Tensor, "particles elements"]], Sites]
 """Which particles, and their predictors, to the likelihood there."""
+TotalAt = Callable[[Tensor, Float[Tensor, "particles points elements"]], Float[Tensor, "particles points"]]
+"""Which particles, and predictors of each, to the log-likelihood of all that reads them."""
 
 
 class Prior(NamedTuple):
@@ -162,6 +164,7 @@ def propose(
     prior: Prior,
     design: Design,
     sites_at: SitesAt,
+    total_at: TotalAt,
     start: Float[Tensor, "particles size"],
     tolerance: float = TOLERANCE,
 ) -> Proposal:
@@ -171,6 +174,7 @@ def propose(
         prior: The block's own density.
         design: The predictor as a function of the block.
         sites_at: The likelihood as a function of the predictor.
+        total_at: The same at several points of each particle, without derivatives.
         start: Where the search starts.
         tolerance: Predicted gain, in nats, below which it has arrived.
     """
@@ -201,14 +205,17 @@ def propose(
         reached = arrive(mine.x + step, active, my_prior, my_design)
         # rounding may make the last steps fall
         short = ~(reached.value >= mine.value - 1e-9 * mine.value.abs() - 1e-9)
-        factor = 1.0
-        for _ in range(HALVINGS):
-            if not bool(short.any()):
-                break
-            factor *= 0.5
-            bad = short.nonzero()[:, 0]
+        bad = short.nonzero()[:, 0]
+        if len(bad):
+            there = reached.select(bad)
+            factor = _best_factor(
+                my_prior.select(bad), mine.select(bad), there, step[bad], active[bad], total_at
+            )
             nearer = arrive(
-                (mine.x + factor * step)[bad], active[bad], my_prior.select(bad), my_design.select(bad)
+                mine.x[bad] + factor[:, None] * step[bad],
+                active[bad],
+                my_prior.select(bad),
+                my_design.select(bad),
             )
             reached = reached.put(bad, nearer)
             short = ~(reached.value >= mine.value - 1e-9 * mine.value.abs() - 1e-9)
@@ -222,6 +229,20 @@ def propose(
     )
 
 
+def _best_factor(
+    prior: Prior, here: _Here, there: _Here, step: Tensor, index: Tensor, total_at: TotalAt
+) -> Tensor:
+    """How much of each step leads highest; predictor and residuals are affine in it, so both ends say all."""
+    factor = 0.5 ** torch.arange(1, HALVINGS + 1, dtype=step.dtype)
+    ray = (there.predictor - here.predictor)[:, None]
+    likelihood = total_at(index, here.predictor[:, None] + factor[:, None] * ray)
+    bend = -0.5 * (step * (prior.precision @ step[:, :, None])[:, :, 0]).sum(-1)
+    before, after = prior.log_density(here.x), prior.log_density(here.x + step)
+    slope = after - before - bend
+    value = before[:, None] + factor * slope[:, None] + factor.square() * bend[:, None] + likelihood
+    return factor[value.nan_to_num(nan=-math.inf).argmax(1)]
+
+
 def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
     """Cholesky factor of minus the second derivative, and the first one."""
     precision = prior.precision + design.gram(here.sites.curvature)
@@ -229,7 +250,9 @@ def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
     gradient = gradient - (prior.precision @ here.x[:, :, None])[:, :, 0]
     usable = here.value.isfinite() & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
     identity = torch.eye(precision.shape[-1], dtype=precision.dtype)
-    lower, info = torch.linalg.cholesky_ex(torch.where(usable[:, None, None], precision, identity))
+    if not bool(usable.all()):
+        precision = torch.where(usable[:, None, None], precision, identity)
+    lower, info = torch.linalg.cholesky_ex(precision)
     usable = usable & (info == 0)
     if not bool(usable.all()):
         lower = torch.where(usable[:, None, None], lower, identity)

@@ -387,14 +387,18 @@ class LaplaceIntegrated:
         return _Weights(x, weight, rows, self.likelihood.alone(rows[:, 0], given))
 
     def _propose(self, part: Part, given: Tensor) -> Proposal:
+        def outer(index: Tensor) -> Outer:
+            return part.outer if len(index) == part.outer.particles else part.outer.select(index)
+
+        def total(index: Tensor, predictors: Tensor) -> Tensor:
+            rows = self.likelihood.rows(outer(index), predictors)
+            return self.likelihood.summed(rows, given).sum(-1)
+
         proposal = propose(
             part.prior,
             part.design,
-            lambda index, predictor: self.likelihood.sites(
-                part.outer if len(index) == part.outer.particles else part.outer.select(index),
-                predictor,
-                given,
-            ),
+            lambda index, predictor: self.likelihood.sites(outer(index), predictor, given),
+            total,
             self.starts.near(part.theta),
             NEAR if self.corrected else TOLERANCE,
         )
