@@ -23,6 +23,7 @@ from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.groups.exponents import NOTHING, Slope, Slopes
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, plain
+from synthstats_lightning.scoring.marginals.labels.dependence import NONE
 
 Bend = Callable[..., tuple[Tensor, Tensor | float, Tensor]]
 """`(response, *parameters)` to what a slope of 1 adds to `b`, the factor of `e`, and `c`."""
@@ -206,6 +207,8 @@ def exponential_rows(integrand: Integrand, grouping: Grouping) -> ExponentialRow
     compiled, term = integrand.compiled, integrand.compiled.response_term
     kind = _kind(compiled)
     if kind is None or term.views or term.view is not None or term.value is None:
+        return None
+    if bool((grouping.element == NONE).any()):
         return None
     positive = grouping.parameter.transform is Transform.POSITIVE
     if not positive and grouping.parameter.transform is not Transform.IDENTITY:
