@@ -157,7 +157,7 @@ class ExponentialRows:
 
     Args:
         integrand: The model's prior and likelihood.
-        kind: Of the response's distribution.
+        kind: How the response's distribution bends.
         slope: Of the parameter or its logarithm in the latent.
     """
 

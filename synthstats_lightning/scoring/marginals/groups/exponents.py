@@ -73,7 +73,7 @@ class Slopes:
         """The slope of a node's value; `None` where it is not affine in the latent.
 
         Args:
-            node: The node.
+            node: Node of the model's graph.
         """
         if node == self._latent:
             return None if self._positive else ITSELF
