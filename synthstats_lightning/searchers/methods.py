@@ -13,6 +13,8 @@ WARMUP_SHARE = 1 / 3
 """Share of the rest that is scored before the first training step."""
 PER_STEP = 4
 """Programs that are scored for each training step after that."""
+PARTICLE_SHARE = 0.25
+"""Share of a budget that sequential Monte Carlo has as particles: what goes beyond only moves them."""
 ROUND_STEPS = 4
 """Training steps from one round of programs to the next."""
 NOT_FOR_PROGRAMS = frozenset({"supervised", "action_sub_trajectory_balance"})
@@ -69,7 +71,7 @@ def budget_overlay(method: Method, programs: int) -> tuple[dict[str, Any], int |
 
     A method that trains keeps a quarter for fresh programs of the trained policy, which estimate what it has
     not found, has a third of the rest scored before it trains, and takes a step for every four that follow;
-    programs that come again cost nothing.
+    programs that come again cost nothing. Particles are a quarter of it.
 
     Args:
         method: The way of searching.
@@ -84,7 +86,11 @@ def budget_overlay(method: Method, programs: int) -> tuple[dict[str, Any], int |
     if programs < 1:
         raise ValueError(f"programs must be at least 1, got {programs}")
     if not method.trains:
-        return {"scoring": {"max_programs": programs}}, None
+        found: dict[str, Any] = {"scoring": {"max_programs": programs}}
+        if method.name == "model_smc":
+            particles = max(2, int(PARTICLE_SHARE * programs))
+            found["search"] = {"method": {"init_args": {"num_particles": particles}}}
+        return found, None
     fresh = int(FRESH_SHARE * programs)
     trained = programs - fresh
     warmup = int(WARMUP_SHARE * trained)

@@ -123,6 +123,8 @@ def test_budgets_of_methods_that_train_add_up(programs):
         scored = config["scoring"]["max_programs"] + config.get("report", {}).get("num_programs", 0)
         assert scored == programs
         assert (steps is None) is (method.command == "search")
+        if method.name == "model_smc":
+            assert config["search"]["method"]["init_args"]["num_particles"] == programs // 4
 
 
 def test_methods_that_do_not_exist():
