@@ -26,7 +26,7 @@ from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, O
 from synthstats_lightning.scoring.marginals.labels.dependence import NONE
 
 Bend = Callable[..., tuple[Tensor, Tensor | float, Tensor]]
-"""`(response, *parameters)` to what a slope of 1 adds to `b`, the factor of `e`, and `c`."""
+"""`(response, *parameters)` to what a slope of 1 adds to `b`, the factor of `e`, and the log of `-c`."""
 
 
 class Kind(NamedTuple):
@@ -46,23 +46,23 @@ class Kind(NamedTuple):
 
 
 def _poisson(y: Tensor, mu: Tensor) -> tuple[Tensor, Tensor | float, Tensor]:
-    return y, 1.0, -mu
+    return y, 1.0, torch.log(mu)
 
 
 def _poisson_log(y: Tensor, log_mu: Tensor) -> tuple[Tensor, Tensor | float, Tensor]:
-    return y, 1.0, -torch.exp(log_mu)
+    return y, 1.0, log_mu
 
 
 def _exponential(y: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | float, Tensor]:
-    return -torch.ones_like(y), -1.0, -y / scale
+    return -torch.ones_like(y), -1.0, torch.log(y) - torch.log(scale)
 
 
 def _gamma(y: Tensor, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | float, Tensor]:
-    return -alpha, -1.0, -y / scale
+    return -alpha, -1.0, torch.log(y) - torch.log(scale)
 
 
 def _weibull(y: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | float, Tensor]:
-    return -alpha, -alpha, -torch.pow(y / beta, alpha)
+    return -alpha, -alpha, alpha * (torch.log(y) - torch.log(beta))
 
 
 KINDS = {
@@ -74,6 +74,8 @@ KINDS = {
 }
 
 
+SMALLEST_LOG = -1e300
+"""Stands for the logarithm of nothing where it is taken off."""
 CENSORED = ("Exponential", "Weibull")
 """Distributions whose probability of a longer time is the exponential alone."""
 
@@ -105,14 +107,16 @@ class Bends(NamedTuple):
     Attributes:
         rows: Log-likelihoods there `[particles, rows]`.
         linear: `b` `[particles, rows]`.
-        bent: `c`, at most 0 `[particles, rows]`.
+        log_bent: Log of `-c` `[particles, rows]`.
         exponent: `e` `[particles, 1]`.
+        known: Where the form is; elsewhere a parameter overflows where it was looked at `[particles]`.
     """
 
     rows: Float[Tensor, "particles rows"]
     linear: Float[Tensor, "particles rows"]
-    bent: Float[Tensor, "particles rows"]
+    log_bent: Float[Tensor, "particles rows"]
     exponent: Float[Tensor, "particles 1"]
+    known: Bool[Tensor, " particles"]
 
     def select(self, index: Int[Tensor, " chosen"]) -> Bends:
         """Those of some particles."""
@@ -125,8 +129,14 @@ class Bends(NamedTuple):
             given: Which rows count.
             groups: The rows that read each element.
         """
-        rows, linear, bent = (summed(torch.where(given, part, 0.0), groups) for part in self[:3])
-        return Bends(rows, linear, bent, self.exponent)
+        rows, linear = (summed(torch.where(given, part, 0.0), groups) for part in self[:2])
+        bent = torch.where(given, self.log_bent, -torch.inf)
+        element = groups.element.expand_as(bent)
+        lowest = bent.new_full((len(bent), len(groups.table)), -torch.inf)
+        highest = lowest.scatter_reduce(1, element, bent.detach(), "amax").clamp_min(SMALLEST_LOG)
+        total = summed(torch.exp(bent - highest.gather(1, element)), groups)
+        log_total = torch.where(total > 0, torch.log(torch.where(total > 0, total, 1.0)), -torch.inf)
+        return Bends(rows, linear, highest + log_total, self.exponent, self.known)
 
     def log_likelihood(
         self, distance: Float[Tensor, "particles nodes rows"]
@@ -136,8 +146,8 @@ class Bends(NamedTuple):
         Args:
             distance: How far the latent is from where this is the form.
         """
-        rows, linear, bent = (part[:, None] for part in self[:3])
-        bend = bent * torch.expm1(self.exponent[:, None] * distance)
+        rows, linear, log_bent = (part[:, None] for part in self[:3])
+        bend = -torch.exp(log_bent) * torch.expm1(self.exponent[:, None] * distance)
         return plain(rows + linear * distance + bend)
 
     def shape(
@@ -148,7 +158,7 @@ class Bends(NamedTuple):
         Args:
             distance: How far the latent is from where this is the form.
         """
-        bend = self.bent[:, None] * torch.exp(self.exponent[:, None] * distance)
+        bend = -torch.exp(self.log_bent[:, None] + self.exponent[:, None] * distance)
         return plain(self.linear[:, None] * distance + bend)
 
 
@@ -177,13 +187,15 @@ class ExponentialRows:
         term, values, _ = integrand.evaluated(outer, u)
         response = cast(Tensor, term.value)
         linear, factor, bent = self.kind.bend(response, *term.allowed_parameters(values)[0])
+        bent, nothing = (integrand.by_row(part, particles) for part in (bent, (response <= 0.0)[None]))
         # as in the model's padded layout
         slope = self._slope(outer).reshape(particles, *(1,) * integrand.compiled.rank)
         return Bends(
             plain(integrand.by_row(term.log_prob(values), particles)),
             plain(integrand.by_row(slope * linear, particles)),
-            plain(integrand.by_row(bent, particles)),
+            torch.where(bent.isfinite(), bent, -torch.inf),
             (slope * factor).reshape(particles, -1)[:, :1],
+            (bent.isfinite() | nothing).all(1),
         )
 
     def _slope(self, outer: Outer) -> Tensor:

@@ -16,14 +16,12 @@ ITERATIONS = 40
 """Most Newton steps."""
 ARRIVED = 0.3
 """A mode is found where the last move is below so many scales: nodes reach far to either side."""
-GIVEN_UP = 0.03
-"""Nor is a step sought any more that ascends, where shorter ones than so many scales did not."""
 SETTLED = 3.0
 """And where the scale has changed by less than this factor."""
 DIFFERENCE = 0.05
 """Step of the finite differences, in scales."""
-LONGER, SHORTER = 3.0, 0.3
-"""Multiples of the Newton step that are tried beside it, and where it does not ascend."""
+STEPS = (1.0, 3.0, 0.3, 0.05)
+"""Multiples of the Newton step that are tried: the best is taken, or none."""
 FARTHEST = 30.0
 """Longest step, in scales of the last iteration."""
 GROWTH = 10.0
@@ -51,79 +49,54 @@ class Modes(NamedTuple):
 
 
 def climb(log_density: LogDensity, start: Modes) -> Modes:
-    """Newton ascent from every start, in which the density never falls.
-
-    Each step is evaluated together with the parabola that the next one needs. Where it does not ascend, a
-    shorter one is tried from where the last began; where one of three times its length is higher still, that
-    is taken.
+    """Newton ascent from every start; each step is the best of a fan, so that the density never falls.
 
     Args:
         log_density: The integrands' logarithm.
         start: Where to begin, with a first guess of the scales.
     """
     centre, scale = start.centre.clone(), start.scale.clone()
-    height, step = torch.full_like(centre, -torch.inf), torch.zeros_like(centre)
     active = torch.arange(len(centre))
-    for iteration in range(ITERATIONS):
-        here, width, low, move = (part[active] for part in (centre, scale, height, step))
-        tried, far = here + move, here + LONGER * move
-        offset = DIFFERENCE * width
-        points = [tried - offset, tried, tried + offset]
-        value = log_density(torch.cat(points if iteration == 0 else [*points, far], 1), active)
-        around = value if iteration == 0 else value[:, : 3 * here.shape[1]]
-        found = _parabola(around, offset, width)
-        risen = found.height >= low
-        leapt = torch.zeros_like(risen)
-        if iteration > 0:
-            beyond = value[:, 3 * here.shape[1] :]
-            leapt = beyond > torch.maximum(found.height, low)
-            height[active] = torch.where(leapt, beyond, torch.where(risen, found.height, low))
-        else:
-            height[active] = found.height
-        taken = risen & ~leapt
-        following = torch.where(taken, found.step, torch.where(leapt, 0.0, SHORTER * move))
-        width = torch.where(taken, found.scale, width)
-        ratio = found.scale / scale[active]
-        steady = ~taken | ((ratio < SETTLED) & (ratio > 1 / SETTLED))
-        near = torch.where(taken, ARRIVED, GIVEN_UP) * width
-        settled = ~leapt & steady & (following.abs() <= near)
-        # a last step that is so short needs no look at where it leads
-        last = torch.where(settled & taken, following, 0.0)
-        centre[active] = torch.where(leapt, far, torch.where(taken, tried, here)) + last
-        step[active] = torch.where(settled & taken, 0.0, following)
-        scale[active] = width
+    for _ in range(ITERATIONS):
+        here, width = centre[active], scale[active]
+        height, step, found = _newton(log_density, here, width, active)
+        moved, distance = _best(log_density, here, height, step, found, active)
+        centre[active], scale[active] = moved, found
+        ratio = found / width
+        settled = (distance <= ARRIVED) & (ratio < SETTLED) & (ratio > 1 / SETTLED)
         active = active[~settled.flatten(1).all(1)]
         if len(active) == 0:
             break
     return Modes(centre, scale)
 
 
-class _Parabola(NamedTuple):
-    """Through three points of an integrand's logarithm: height in the middle, step to the top, scale."""
-
-    height: Tensor
-    step: Tensor
-    scale: Tensor
-
-
-def _parabola(value: Tensor, offset: Tensor, width: Tensor) -> _Parabola:
-    """The parabola; its scale changes by a bounded factor, and stands for twice the last where it has none.
-
-    Args:
-        value: Before, at and after the middle `[particles, 3 * modes, elements]`.
-        offset: Between the points.
-        width: The scale so far.
-    """
-    back, middle, ahead = torch.split(value, offset.shape[1], 1)
+def _newton(log_density: LogDensity, here: Tensor, width: Tensor, active: Tensor) -> tuple[Tensor, ...]:
+    """The height, a step to where a parabola through three points is highest, and the parabola's scale."""
+    modes = here.shape[1]
+    offset = DIFFERENCE * width
+    value = log_density(torch.cat([here - offset, here, here + offset], 1), active)
+    back, middle, ahead = torch.split(value, modes, 1)
     slope = ((ahead - back) / (2 * offset)).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     curvature = (2 * middle - ahead - back) / offset.square()
     known = curvature.isfinite() & (curvature > 0)
     scale = torch.where(known, curvature, width.reciprocal().square()).rsqrt()
     scale = torch.where(known, scale, 2.0 * width)
     scale = torch.minimum(torch.maximum(scale, width / GROWTH), width * GROWTH).clamp(SMALLEST, LARGEST)
+    step = slope * scale.square()
     longest = FARTHEST * width
-    step = torch.minimum(torch.maximum(slope * scale.square(), -longest), longest)
-    return _Parabola(middle, step, scale)
+    return middle, torch.minimum(torch.maximum(step, -longest), longest), scale
+
+
+def _best(
+    log_density: LogDensity, here: Tensor, height: Tensor, step: Tensor, width: Tensor, active: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The best of some multiples of a step, and how far that is in scales; no step where none ascends."""
+    multiples = torch.tensor(STEPS, dtype=here.dtype)[:, None, None]
+    offsets = step[:, None] * multiples
+    value = log_density((here[:, None] + offsets).flatten(1, 2), active).reshape(offsets.shape)
+    highest, best = value.max(1, keepdim=True)
+    taken = torch.where(highest[:, 0] > height, offsets.gather(1, best)[:, 0], 0.0)
+    return here + taken, (taken / width).abs()
 
 
 class Peaks(NamedTuple):

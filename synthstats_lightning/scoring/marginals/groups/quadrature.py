@@ -105,22 +105,40 @@ class Quadrature:
             given: Which rows count.
         """
         with torch.no_grad():
-            log_density = self.log_density(outer, given)
-            if self.form is not None:
-                log_density = self._by_form(self.form, outer, given)
-            return climb(log_density, self._start(outer, log_density))
+            if self.form is None:
+                return self._climbed(outer, self.log_density(outer, given))
+            near = self._near(outer)
+            bends = self.form.at(outer, near).of_elements(given, self.groups)
+            if bool(bends.known.all()):
+                return self._climbed(outer, self._by_form(bends, near, outer))
+            known, unknown = (side.nonzero()[:, 0] for side in (bends.known, ~bends.known))
+            others = outer.select(unknown)
+            parts = [self._climbed(others, self.log_density(others, given))]
+            if len(known):
+                others = outer.select(known)
+                by_form = self._by_form(bends.select(known), near[known], others)
+                parts.insert(0, self._climbed(others, by_form))
+            order = torch.cat([known, unknown]).argsort()
+            return Modes(*(torch.cat(side)[order] for side in zip(*parts, strict=True)))
 
-    def _by_form(self, form: ExponentialRows, outer: Outer, given: Tensor) -> LogDensity:
-        """As `log_density`, but for a constant, by the form of the rows."""
-        near = self.reference.centre.expand(outer.particles, -1, -1)
-        bends = form.at(outer, near).of_elements(given, self.groups)
+    def _climbed(self, outer: Outer, log_density: LogDensity) -> Modes:
+        return climb(log_density, self._start(outer, log_density))
+
+    def _near(self, outer: Outer) -> Float[Tensor, "particles 1 elements"]:
+        """Where the form is looked at first: in the prior's middle, for the reference may lie far beyond."""
+        moments = self._prior_moments(outer)
+        if moments is None:
+            return self.reference.centre.expand(outer.particles, -1, -1)
+        return torch.where(moments[0].isfinite(), moments[0], 0.0)
+
+    def _by_form(self, bends: Bends, near: Tensor, outer: Outer) -> LogDensity:
+        """As `log_density`, but for a constant, by the form of the elements' rows around some values."""
 
         def evaluated(u: Tensor, chosen: Tensor) -> Tensor:
-            everything = len(chosen) == outer.particles
-            part = outer if everything else outer.select(chosen)
-            bent = bends if everything else bends.select(chosen)
-            prior = self.integrand.log_prior(part, u)
-            return prior + bent.shape(u - self.reference.centre)
+            if len(chosen) == outer.particles:
+                return self.integrand.log_prior(outer, u) + bends.shape(u - near)
+            bent = bends.select(chosen)
+            return self.integrand.log_prior(outer.select(chosen), u) + bent.shape(u - near[chosen])
 
         return evaluated
 
