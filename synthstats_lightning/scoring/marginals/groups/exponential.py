@@ -24,6 +24,7 @@ from synthstats_lightning.scoring.marginals.groups.exponents import NOTHING, Slo
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, plain
 from synthstats_lightning.scoring.marginals.labels.dependence import NONE
+from synthstats_lightning.scoring.numerics.transforms import MAX_EXPONENT
 
 Bend = Callable[..., tuple[Tensor, Tensor | float, Tensor]]
 """`(response, *parameters)` to what a slope of 1 adds to `b`, the factor of `e`, and the log of `-c`."""
@@ -36,12 +37,14 @@ class Kind(NamedTuple):
         parameter: Index of the parameter that the latent is in.
         logarithm: Whether that parameter's logarithm is affine in it, or the parameter itself.
         bend: How the log-density depends on the slope.
+        proportional: Whether `c` vanishes with the response.
         scalars: Indices of parameters that `e` depends on.
     """
 
     parameter: int
     logarithm: bool
     bend: Bend
+    proportional: bool = True
     scalars: tuple[int, ...] = ()
 
 
@@ -66,8 +69,8 @@ def _weibull(y: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | f
 
 
 KINDS = {
-    "Poisson": Kind(0, logarithm=True, bend=_poisson),
-    "PoissonLog": Kind(0, logarithm=False, bend=_poisson_log),
+    "Poisson": Kind(0, logarithm=True, bend=_poisson, proportional=False),
+    "PoissonLog": Kind(0, logarithm=False, bend=_poisson_log, proportional=False),
     "Exponential": Kind(0, logarithm=True, bend=_exponential),
     "Gamma": Kind(1, logarithm=True, bend=_gamma),
     "Weibull": Kind(1, logarithm=True, bend=_weibull, scalars=(0,)),
@@ -98,7 +101,8 @@ def _kind(compiled: Compiled) -> Kind | None:
         linear, factor, bent = kind.bend(y, *parameters)
         return torch.where(y < limit, linear, 0.0), factor, bent
 
-    return Kind(kind.parameter + 1, kind.logarithm, bend, tuple(i + 1 for i in kind.scalars))
+    scalars = tuple(i + 1 for i in kind.scalars)
+    return Kind(kind.parameter + 1, kind.logarithm, bend, kind.proportional, scalars)
 
 
 class Bends(NamedTuple):
@@ -109,7 +113,7 @@ class Bends(NamedTuple):
         linear: `b` `[particles, rows]`.
         log_bent: Log of `-c` `[particles, rows]`.
         exponent: `e` `[particles, 1]`.
-        known: Where the form is; elsewhere a parameter overflows where it was looked at `[particles]`.
+        known: Where the form is; elsewhere a parameter overflows, or the latent does `[particles]`.
     """
 
     rows: Float[Tensor, "particles rows"]
@@ -147,8 +151,11 @@ class Bends(NamedTuple):
             distance: How far the latent is from where this is the form.
         """
         rows, linear, log_bent = (part[:, None] for part in self[:3])
-        bend = -torch.exp(log_bent) * torch.expm1(self.exponent[:, None] * distance)
-        return plain(rows + linear * distance + bend)
+        power = self.exponent[:, None] * distance
+        # far away the one may vanish where the other does not
+        near = torch.exp(log_bent) * torch.expm1(power.clamp(-1.0, 1.0))
+        beyond = torch.exp(log_bent + power) - torch.exp(log_bent)
+        return plain(rows + linear * distance - torch.where(power.abs() < 1.0, near, beyond))
 
     def shape(
         self, distance: Float[Tensor, "particles nodes elements"]
@@ -187,7 +194,8 @@ class ExponentialRows:
         term, values, _ = integrand.evaluated(outer, u)
         response = cast(Tensor, term.value)
         linear, factor, bent = self.kind.bend(response, *term.allowed_parameters(values)[0])
-        bent, nothing = (integrand.by_row(part, particles) for part in (bent, (response <= 0.0)[None]))
+        nothing = (response <= 0.0)[None] & self.kind.proportional
+        bent, nothing = (integrand.by_row(part, particles) for part in (bent, nothing))
         # as in the model's padded layout
         slope = self._slope(outer).reshape(particles, *(1,) * integrand.compiled.rank)
         return Bends(
@@ -195,7 +203,7 @@ class ExponentialRows:
             plain(integrand.by_row(slope * linear, particles)),
             torch.where(bent.isfinite(), bent, -torch.inf),
             (slope * factor).reshape(particles, -1)[:, :1],
-            (bent.isfinite() | nothing).all(1),
+            (bent.isfinite() | nothing).all(1) & (u.abs() < MAX_EXPONENT).all(2)[:, 0],
         )
 
     def _slope(self, outer: Outer) -> Tensor:

@@ -34,6 +34,8 @@ MOST_SCANNED = 4
 """Most modes of an element that it adds."""
 POINT = 1e-11
 """A prior narrower than this, relative to where it is, is a point: floats cannot tell nodes near it apart."""
+FARTHEST_LOOK = 300.0
+"""The form of rows is looked at no farther from 0 at first: exponentials of what is farther overflow."""
 UNRESOLVED = 8.0
 """An integrand is not resolved where both neighbours of the highest node lie so many nats below it."""
 UNBOUNDED = 3.0
@@ -129,7 +131,7 @@ class Quadrature:
         moments = self._prior_moments(outer)
         if moments is None:
             return self.reference.centre.expand(outer.particles, -1, -1)
-        return torch.where(moments[0].isfinite(), moments[0], 0.0)
+        return moments[0].clamp(-FARTHEST_LOOK, FARTHEST_LOOK)
 
     def _by_form(self, bends: Bends, near: Tensor, outer: Outer) -> LogDensity:
         """As `log_density`, but for a constant, by the form of the elements' rows around some values."""
@@ -183,6 +185,8 @@ class Quadrature:
         bends = None
         if self.form is not None and not refined:
             bends = self.form.at(outer, modes.centre)
+            if not bool(bends.known.all()):
+                return self._in_parts(bends.known, outer, given, changes)
         pending = torch.arange(outer.particles)
         indices, parts = [], []
         for reach in REACHES[-1:] if refined else REACHES:
@@ -210,6 +214,18 @@ class Quadrature:
                 break
         order = torch.cat(indices).argsort()
         return Integrals(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
+
+    def _in_parts(
+        self, known: Bool[Tensor, " particles"], outer: Outer, given: Tensor, changes: bool
+    ) -> Integrals:
+        """The integrals with the form of the rows where it is known, and without it elsewhere."""
+        plain = Quadrature(self.integrand, self.groups, self.reference, self.fineness)
+        usable, others = (side.nonzero()[:, 0] for side in (known, ~known))
+        parts = [plain.integrals(outer.select(others), given, changes=changes)]
+        if len(usable):
+            parts.insert(0, self.integrals(outer.select(usable), given, changes=changes))
+        order = torch.cat([usable, others]).argsort()
+        return Integrals(*(torch.cat(side)[order] for side in zip(*parts, strict=True)))
 
     def posterior(self, outer: Outer, given: Bool[Tensor, " rows"], finer: float) -> Nodes:
         """Nodes with the log-density of each element given some rows for weights, not normalised.

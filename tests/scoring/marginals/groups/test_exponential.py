@@ -161,6 +161,19 @@ def without_form(quadrature: Quadrature) -> Quadrature:
     return Quadrature(quadrature.integrand, quadrature.groups, quadrature.reference)
 
 
+@pytest.mark.parametrize("at", [-600.0, -760.0])
+def test_what_vanishes_where_the_form_is_looked_at_comes_back_far_away(at):
+    found, outer, _ = parts(poisson_gamma, np.where(G % 2 == 0, 0, COUNTS))
+    centre = torch.full((5, 1, 6), at, dtype=torch.float64)
+    u = torch.tensor([at, at + 0.5, -550.0, -5.0, 0.0, 2.0], dtype=torch.float64)[None, :, None]
+    u = u.expand(5, -1, 6)
+    bends = found.quadrature.form.at(outer, centre)
+    assert bool((bends.known == (at == -600.0)).all())
+    if at == -600.0:
+        rows = found.quadrature.integrand(outer, u).rows
+        torch.testing.assert_close(bends.log_likelihood((u - centre)[..., G]), rows, rtol=1e-9, atol=1e-9)
+
+
 def test_against_integrals_of_scipy():
     found, _, _ = parts(gamma_rate, TIMES)
     names = [parameter.name for parameter in found.others.compiled.parameters]
