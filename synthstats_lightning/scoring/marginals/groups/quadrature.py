@@ -181,12 +181,36 @@ class Quadrature:
             # modes that are one would cost the rule of each, and give the same
             modes = distinct(_joined(modes, self.scanned(fixed, given)))
         modes, points = self._at_points(fixed, modes)
+        if self.form is None or refined:
+            return self._around(outer, modes, points, None, given, changes=changes, refined=refined)
+        bends = self.form.at(outer, modes.centre)
+        if bool(bends.known.all()):
+            return self._around(outer, modes, points, bends, given, changes=changes)
+        found, places = [], []
+        for chosen, form in ((bends.known, bends), (~bends.known, None)):
+            index = chosen.nonzero()[:, 0]
+            if len(index):
+                here = None if points is None else points[index]
+                own = None if form is None else form.select(index)
+                part = outer.select(index), modes.select(index), here, own, given
+                found.append(self._around(*part, changes=changes))
+                places.append(index)
+        order = torch.cat(places).argsort()
+        return Integrals(*(torch.cat(side)[order] for side in zip(*found, strict=True)))
+
+    def _around(
+        self,
+        outer: Outer,
+        modes: Modes,
+        points: Tensor | None,
+        bends: Bends | None,
+        given: Tensor,
+        *,
+        changes: bool,
+        refined: bool = False,
+    ) -> Integrals:
+        """The integrals by nodes around modes, by the form of the rows where it is given."""
         count = modes.centre.shape[1]
-        bends = None
-        if self.form is not None and not refined:
-            bends = self.form.at(outer, modes.centre)
-            if not bool(bends.known.all()):
-                return self._in_parts(bends.known, outer, given, changes)
         pending = torch.arange(outer.particles)
         indices, parts = [], []
         for reach in REACHES[-1:] if refined else REACHES:
@@ -214,18 +238,6 @@ class Quadrature:
                 break
         order = torch.cat(indices).argsort()
         return Integrals(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
-
-    def _in_parts(
-        self, known: Bool[Tensor, " particles"], outer: Outer, given: Tensor, changes: bool
-    ) -> Integrals:
-        """The integrals with the form of the rows where it is known, and without it elsewhere."""
-        plain = Quadrature(self.integrand, self.groups, self.reference, self.fineness)
-        usable, others = (side.nonzero()[:, 0] for side in (known, ~known))
-        parts = [plain.integrals(outer.select(others), given, changes=changes)]
-        if len(usable):
-            parts.insert(0, self.integrals(outer.select(usable), given, changes=changes))
-        order = torch.cat([usable, others]).argsort()
-        return Integrals(*(torch.cat(side)[order] for side in zip(*parts, strict=True)))
 
     def posterior(self, outer: Outer, given: Bool[Tensor, " rows"], finer: float) -> Nodes:
         """Nodes with the log-density of each element given some rows for weights, not normalised.
