@@ -249,7 +249,8 @@ def draw(cells: dict[Cell, dict[str, Any]], path: Path) -> None:
         for method, budgets in drawn.items():
             points = [(int(budget), row[name]) for budget, row in budgets.items() if row[name] is not None]
             if points:
-                axis.plot(*zip(*sorted(points), strict=True), marker=marks[method], label=method)
+                look = {"marker": marks[method], "color": f"C{METHODS.index(method)}", "label": method}
+                axis.plot(*zip(*sorted(points), strict=True), **look)
         axis.set(xscale="log", xlabel="scored programs", ylabel=label)
         ticks = sorted({cell.budget for cell in cells})
         axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
