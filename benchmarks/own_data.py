@@ -147,7 +147,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="names of data sets")
     parser.add_argument("--output", type=Path, help="keep the runs in this folder")
     options = parser.parse_args()
-    index = json.loads((options.folder / "index.json").read_text())
+    path = options.folder / "index.json"
+    if not path.is_file():
+        parser.error(f"argument --folder: there is no {path}")
+    index = json.loads(path.read_text())
     if options.splits < 1:
         parser.error(f"--splits must be at least 1, got {options.splits}")
     unknown = set(options.only or ()) - set(index)

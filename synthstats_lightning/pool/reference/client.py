@@ -73,6 +73,8 @@ def score_with_reference(
             "CUDA_VISIBLE_DEVICES": "",
             # compiled in memory: a confined process starts no compiler and writes no file
             "PYTENSOR_FLAGS": f"mode=NUMBA,cxx=,numba__cache=False,base_compiledir={folder}",
+            # ArviZ notes a warning of the day there; processes that share the note are in each other's way
+            "XDG_CACHE_HOME": folder,
             "MPLCONFIGDIR": folder,
         }
         child = ChildProcess(
