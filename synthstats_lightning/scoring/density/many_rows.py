@@ -16,6 +16,8 @@ from torch import Tensor
 
 CHUNK = 300_000
 """Numbers of one temporary, particles times rows."""
+WIDE = 1_000
+"""Temporaries of fewer numbers a particle are not cut into parts: those of rows by rows are wider."""
 
 Densities = Callable[[Tensor], tuple[Tensor, Tensor]]
 """`theta [particles, dim] -> log prior [particles], log-likelihood [particles, rows]`."""
@@ -30,6 +32,22 @@ def chunks(particles: int, rows: int) -> list[slice]:
     """
     size = max(1, CHUNK // max(rows, 1))
     return [slice(start, min(start + size, particles)) for start in range(0, particles, size)]
+
+
+def by_parts(
+    function: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Float[Tensor, "particles dim"], width: int
+) -> tuple[Tensor, Tensor]:
+    """A function of particles, of few at a time where temporaries are wide and no gradient is taken.
+
+    Args:
+        function: Acts on each particle by itself.
+        theta: All of them.
+        width: Numbers of the widest temporary of one particle.
+    """
+    if width < WIDE or len(theta) * width <= CHUNK or (torch.is_grad_enabled() and theta.requires_grad):
+        return function(theta)
+    first, second = zip(*(function(theta[some]) for some in chunks(len(theta), width)), strict=True)
+    return torch.cat(first), torch.cat(second)
 
 
 def table(

@@ -28,9 +28,15 @@ class Factor(NamedTuple):
 
 def cholesky_factor(matrix: Float[Tensor, "*batch n n"]) -> Factor:
     """The Cholesky factor of matrices of which some may have none; their gradients are zero then."""
+    # one that is not a number or infinite makes the sum so
+    finite = matrix.detach().sum((-2, -1)).isfinite()
+    if finite.all():
+        lower, info = torch.linalg.cholesky_ex(matrix)
+        exists = info == 0
+        if exists.all():
+            return Factor(lower, exists)
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
     with torch.no_grad():
-        finite = matrix.isfinite().all(-1).all(-1)
-        identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
         tried = torch.where(finite[..., None, None], matrix, identity)
         exists = finite & (torch.linalg.cholesky_ex(tried).info == 0)
     return Factor(torch.linalg.cholesky_ex(torch.where(exists[..., None, None], matrix, identity)).L, exists)

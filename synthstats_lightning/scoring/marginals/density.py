@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any, cast
@@ -14,6 +15,7 @@ from torch import Tensor
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.layout import Parameter
+from synthstats_lightning.scoring.density.many_rows import by_parts
 from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums, log_likelihood_of
@@ -105,6 +107,8 @@ class Density:
         self._by_logs = by_logs(compiled)
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
+        # covariances are matrices of rows by rows
+        self._width = max(map(math.prod, compiled.shapes), default=0)
 
     @property
     def compiled(self) -> Compiled:
@@ -174,6 +178,9 @@ class Density:
             ValueError: If `theta` does not have `dimension` columns.
         """
         theta = self._checked(theta)
+        return by_parts(self._log_prior_and_likelihood, theta, self._width)
+
+    def _log_prior_and_likelihood(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         values, constrained, jacobian = self._start(theta)
         run(self._compiled.joint_steps, values)
         labels = self._compiled.labels
@@ -265,12 +272,15 @@ class Density:
 
     def _subsets(self, theta: Tensor, given: Tensor, alone: bool = False) -> Marginals:
         """Parts of a response that is one draw of a multivariate distribution."""
-        values, _, _ = self._start(theta)
-        run(self._compiled.likelihood_steps, values)
-        found = self._compiled.response_term.subsets(values, given, alone)
-        particles = theta.shape[0]
-        total = found.given.expand(particles)
-        return Marginals(no_nan(total), no_nan(found.changed.expand(particles, -1)))
+
+        def some(part: Tensor) -> tuple[Tensor, Tensor]:
+            values, _, _ = self._start(part)
+            run(self._compiled.likelihood_steps, values)
+            found = self._compiled.response_term.subsets(values, given, alone)
+            return found.given.expand(len(part)), found.changed.expand(len(part), -1)
+
+        total, changed = by_parts(some, theta, max(self._width, self.num_observations**2))
+        return Marginals(no_nan(total), no_nan(changed))
 
     def constrain(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
         """Parameters by name on their own scale, each `[particles, *shape]`.

@@ -39,6 +39,7 @@ class Kind(NamedTuple):
         bend: How the log-density depends on the slope.
         proportional: Whether `c` vanishes with the response.
         scalars: Indices of parameters that `e` depends on.
+        turn: The factor of `e`, where it depends on none.
     """
 
     parameter: int
@@ -46,6 +47,7 @@ class Kind(NamedTuple):
     bend: Bend
     proportional: bool = True
     scalars: tuple[int, ...] = ()
+    turn: float = 1.0
 
 
 def _poisson(y: Tensor, mu: Tensor) -> tuple[Tensor, Tensor | float, Tensor]:
@@ -71,8 +73,8 @@ def _weibull(y: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | f
 KINDS = {
     "Poisson": Kind(0, logarithm=True, bend=_poisson, proportional=False),
     "PoissonLog": Kind(0, logarithm=False, bend=_poisson_log, proportional=False),
-    "Exponential": Kind(0, logarithm=True, bend=_exponential),
-    "Gamma": Kind(1, logarithm=True, bend=_gamma),
+    "Exponential": Kind(0, logarithm=True, bend=_exponential, turn=-1.0),
+    "Gamma": Kind(1, logarithm=True, bend=_gamma, turn=-1.0),
     "Weibull": Kind(1, logarithm=True, bend=_weibull, scalars=(0,)),
 }
 
@@ -102,7 +104,7 @@ def _kind(compiled: Compiled) -> Kind | None:
         return torch.where(y < limit, linear, 0.0), factor, bent
 
     scalars = tuple(i + 1 for i in kind.scalars)
-    return Kind(kind.parameter + 1, kind.logarithm, bend, kind.proportional, scalars)
+    return Kind(kind.parameter + 1, kind.logarithm, bend, kind.proportional, scalars, kind.turn)
 
 
 class Bends(NamedTuple):

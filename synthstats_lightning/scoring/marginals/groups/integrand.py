@@ -137,10 +137,15 @@ class Integrand:
         Args:
             outer: What is read of the other parameters.
         """
-        values: list[Tensor | None] = [None] * (self.compiled.num_slots + len(self.combined))
-        for node, value in outer.values.items():
-            values[node] = value
-        return self.prior_term.allowed_parameters(values)[0]
+        return self.allowed_hyperparameters(outer)[0]
+
+    def allowed_hyperparameters(self, outer: Outer) -> tuple[list[Tensor], Tensor | None]:
+        """Parameters of the latent's prior, and where they are the model's (`None`: everywhere).
+
+        Args:
+            outer: What is read of the other parameters.
+        """
+        return self.prior_term.allowed_parameters(self._values(outer, 1))
 
     def outer(self, values: list[Tensor | None], particles: int) -> Outer:
         """What is read of an evaluation of the other parameters.

@@ -6,6 +6,8 @@ import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.groups.closed_form import ConjugateIntegrated
+from synthstats_lightning.scoring.marginals.groups.conjugate import conjugate
 from synthstats_lightning.scoring.marginals.groups.exponential import exponential_rows
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, find_groupings, row_groups
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, without_latent
@@ -35,18 +37,22 @@ NEGLIGIBLE = 20.0
 """Local maxima so many nats below the highest are no modes."""
 
 
-def integrate_groups(density: Density) -> GroupIntegrated | None:
+def integrate_groups(density: Density) -> GroupIntegrated | ConjugateIntegrated | None:
     """A model without its largest latent of independent elements; `None` where no latent is worth it.
+
+    Where a prior is conjugate to the rows its latent is always worth it.
 
     Args:
         density: The model with its data.
     """
     for grouping in find_groupings(density.compiled):
         left = density.dimension - grouping.size
-        if left > MOST_LEFT:
-            return None
         try:
-            found = _integrated(density, grouping)
+            if (closed := _conjugate(density, grouping)) is not None:
+                return closed
+            if left > MOST_LEFT:
+                continue
+            found = by_nodes(density, grouping)
         except ProgramFailure as failure:
             # what is constant without the latent need not have a value at the one that stands in for it
             if failure.category is not FailureCategory.RAISED:
@@ -59,7 +65,22 @@ def integrate_groups(density: Density) -> GroupIntegrated | None:
     return None
 
 
-def _integrated(density: Density, grouping: Grouping) -> GroupIntegrated:
+def _conjugate(density: Density, grouping: Grouping) -> ConjugateIntegrated | None:
+    integrand = Integrand(density.compiled, grouping)
+    rule = conjugate(integrand, grouping, row_groups(grouping.element, grouping.size))
+    if rule is None:
+        return None
+    others = density.of_graph(without_latent(density.compiled.graph, grouping.parameter, 0.5))
+    return ConjugateIntegrated(density, others, rule)
+
+
+def by_nodes(density: Density, grouping: Grouping) -> GroupIntegrated:
+    """A model without a latent of independent elements, which is integrated out by quadrature.
+
+    Args:
+        density: The model with its data.
+        grouping: The latent, with what depends on it.
+    """
     others = density.of_graph(without_latent(density.compiled.graph, grouping.parameter, 0.5))
     integrand = Integrand(density.compiled, grouping)
     groups = row_groups(grouping.element, grouping.size)
