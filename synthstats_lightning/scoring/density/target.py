@@ -109,6 +109,10 @@ class Standardisable(Target, Protocol):
         ...
 
 
+LOST = 1e12
+"""Log densities of this size are no more precise than 0.0001 nats."""
+
+
 class Pointwise(NamedTuple):
     """What leave-one-out needs of each row, given the parameters.
 
@@ -138,6 +142,8 @@ def pointwise(
     if not is_coupled(target):
         return Pointwise(log_likelihood, leave_one_out_sums(log_likelihood))
     total, others = target.marginals(theta)
+    # so large that its difference to the whole has no digits left, far out where no mass is
+    others = torch.where(others.abs() < LOST, others, -torch.inf)
     own = torch.where(total.isfinite()[:, None], total[:, None] - others, -torch.inf)
     return Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(others))
 

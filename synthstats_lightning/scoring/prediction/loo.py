@@ -45,6 +45,12 @@ MAX_FOLD_DRAWS = 200_000
 """Most draws of all refits of the repetition together."""
 NOISY_BATCHES = 2
 """Batches of draws that are added where densities are estimates, each of which takes long."""
+NEARLY_ALL = 0.85
+"""A fold of a dear target needs no refit whose draws are so many of the posterior's effective ones."""
+NO_MEAN = 1.0
+"""Pareto k from which on weights have no mean."""
+FEW_REFITS = 2
+"""More refits than these take longer than more draws, with which Pareto k may be larger and is less noisy."""
 SAME_DRAWS = 0.5
 """Effective draws of a row's posterior over those of the full one from which on it is as reliable as that."""
 COMFORT = 0.7
@@ -156,7 +162,7 @@ def _dear(
     particles = _thinned(target, particles)
     loo = _by_reweighting(target, particles, first_row, deadline)
     bad = _unreliable(loo, particles, settings)
-    short = loo.mcse > COMFORT * settings.max_annealed_se or int(bad.sum()) > FOLD_CHUNK
+    short = loo.mcse > COMFORT * settings.max_annealed_se or int(bad.sum()) > FEW_REFITS
     if particles.log_proposal is not None and short:
         fewer = replace(settings, importance_draws=max(len(particles.theta), 100))
         particles = enlarged(target, particles, search, NOISY_BATCHES, fewer, generator, deadline)
@@ -201,10 +207,12 @@ def _thinned(target: Target, particles: Particles) -> Particles:
 
 def _unreliable(loo: Loo, particles: Particles, settings: EngineSettings) -> Bool[Tensor, " rows"]:
     """Rows that reweighting is not trusted with, by Pareto k and effective draws."""
-    count = len(particles.theta)
-    fewer = loo.effective_sample_size < SAME_DRAWS * kish(particles.log_weight)
-    unsure = (loo.pareto_k > settings.refit_pareto_k) & fewer
-    return (loo.pareto_k > good_pareto_k(count)) | unsure | ~loo.pointwise.isfinite()
+    count, whole = len(particles.theta), kish(particles.log_weight)
+    unsure = (loo.pareto_k > settings.refit_pareto_k) & (loo.effective_sample_size < SAME_DRAWS * whole)
+    # a fold whose weights are hardly less even than the posterior's own is as good as that one is
+    alike = (loo.effective_sample_size > NEARLY_ALL * whole) & (loo.pareto_k < NO_MEAN)
+    heavy = (loo.pareto_k > good_pareto_k(count)) & ~alike
+    return heavy | unsure | ~loo.pointwise.isfinite()
 
 
 def _is_heavy(loo: Loo, particles: Particles, settings: EngineSettings) -> bool:

@@ -19,8 +19,9 @@ from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
 
-CORRELATED = 0.1
-"""Elements whose predictors are less correlated than this with a row's hardly move with it."""
+CORRELATED = (0.1, 0.15, 0.2, 0.3, 0.4)
+"""Elements whose predictors are less correlated than this with a row's hardly move with it: the first of
+these that a target's leave-one-out is affordable with."""
 SHIFT = 0.1
 """Step of the derivatives of single rows' log-likelihoods, in standard deviations of the predictor."""
 MOST_LEVERAGE = (1.0 - 1e-9, 0.95)
@@ -64,15 +65,12 @@ def movers_of(near: Bool[Tensor, "elements elements"], groups: RowGroups) -> Mov
     return Movers(table, position, bool(moves[:, ~groups.alone].all()))
 
 
-def correlated(
-    proposal: Proposal, design: Design, threshold: float = CORRELATED
-) -> Bool[Tensor, "elements elements"]:
-    """Which elements' predictors are correlated, for the first particle.
+def correlations(proposal: Proposal, design: Design) -> Float[Tensor, "elements elements"]:
+    """Correlations of elements' predictors, without their signs, for the first particle.
 
     Args:
         proposal: The normal density that the block is drawn from.
         design: The predictor as a function of the block.
-        threshold: Smallest correlation that counts.
     """
     elements = proposal.centre.shape[1]
     first, second = torch.meshgrid(torch.arange(elements), torch.arange(elements), indexing="ij")
@@ -80,7 +78,8 @@ def correlated(
     matrix = design.covariances(inverse, first.reshape(-1), second.reshape(-1))[0]
     matrix = matrix.reshape(elements, elements)
     scale = matrix.diagonal().clamp_min(torch.finfo(torch.float64).tiny).sqrt()
-    return (matrix / scale[:, None] / scale).abs() >= threshold
+    found: Tensor = (matrix / scale[:, None] / scale).abs()
+    return found
 
 
 class Cavity(NamedTuple):

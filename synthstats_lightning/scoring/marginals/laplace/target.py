@@ -16,9 +16,10 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.check import check
 from synthstats_lightning.scoring.marginals.laplace.leave_out import (
+    CORRELATED,
     Movers,
     cavities,
-    correlated,
+    correlations,
     log_mean,
     movers_of,
     without_each,
@@ -116,6 +117,7 @@ class LaplaceIntegrated:
         self.starts = Starts(1e-3 * noise)
         every = torch.ones(self.likelihood.elements, self.likelihood.elements, dtype=torch.bool)
         self.movers: Movers = movers_of(every, self.likelihood.groups)
+        self.more_movers: list[Movers] = []
 
     @property
     def integration(self) -> Integration:
@@ -147,7 +149,19 @@ class LaplaceIntegrated:
         found._last = None
         if bool(proposal.log_mass.isfinite().all()):
             found.starts = Starts(proposal.mean + self.starts.default)
-            found.movers = movers_of(correlated(proposal, part.design), self.likelihood.groups)
+            found.movers, *found.more_movers = self._movers(correlations(proposal, part.design))
+        return found
+
+    def _movers(self, correlation: Tensor) -> list[Movers]:
+        """What moves with which row: what is affordable, then more, for where a check says so."""
+        most = LEAVE_ONE_OUT_WORK / (LEAVE_ONE_OUT_DRAWS[0] * LEAST_PARTICLES * self.num_observations)
+        found: list[Movers] = []
+        for threshold in CORRELATED:
+            movers = movers_of(correlation >= threshold, self.likelihood.groups)
+            if not found or movers.most < found[0].most:
+                found.insert(0, movers)
+            if movers.most <= most:
+                break
         return found
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
@@ -322,10 +336,17 @@ class LaplaceIntegrated:
         """Whether the proposal was checked at draws from the posterior."""
         return not math.isnan(self.check)
 
-    def with_check(self, check: float) -> LaplaceIntegrated:
-        """The same target with what a check found."""
+    def with_check(self, check: float, movers: Movers) -> LaplaceIntegrated:
+        """The same target with what a check found.
+
+        Args:
+            check: What scores may be off by, in nats.
+            movers: Which elements move with which rows in what it looked at.
+        """
         found = copy.copy(self)
         found.check = check
+        found.movers, found.more_movers = movers, []
+        found._last = None
         return found
 
     def checked_at(self, theta: Float[Tensor, "particles outer"]) -> LaplaceIntegrated | None:
@@ -335,7 +356,7 @@ class LaplaceIntegrated:
             theta: Draws from the posterior of the parameters that are left.
         """
         found = check(self, theta)
-        return None if found is None else self.with_check(found)
+        return None if found is None else self.with_check(*found)
 
     @property
     def _width(self) -> int:
