@@ -19,9 +19,11 @@ from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
 
-CORRELATED = (0.1, 0.15, 0.2, 0.3, 0.4)
-"""Elements whose predictors are less correlated than this with a row's hardly move with it: the first of
-these that a target's leave-one-out is affordable with."""
+MOVED = (0.1, 0.15, 0.2, 0.3, 0.4)
+"""Elements whose predictors move by fewer standard deviations than this without a row hardly move with it:
+the first of these with which leave-one-out is affordable."""
+MOVED_A_LITTLE = (0.03, 0.0)
+"""Where many that hardly move change something together."""
 SHIFT = 0.1
 """Step of the derivatives of single rows' log-likelihoods, in standard deviations of the predictor."""
 MOST_LEVERAGE = (1.0 - 1e-9, 0.95)
@@ -65,20 +67,29 @@ def movers_of(near: Bool[Tensor, "elements elements"], groups: RowGroups) -> Mov
     return Movers(table, position, bool(moves[:, ~groups.alone].all()))
 
 
-def correlations(proposal: Proposal, design: Design) -> Float[Tensor, "elements elements"]:
-    """Correlations of elements' predictors, without their signs, for the first particle.
+def moves(proposal: Proposal, design: Design) -> Float[Tensor, "elements elements"]:
+    """How far each element's predictor moves without the rows of another one, for the first particle.
+
+    That is their correlation, times how far the other's own predictor moves: much further than its standard
+    deviation where its rows are nearly all that is known of it.
 
     Args:
         proposal: The normal density that the block is drawn from.
         design: The predictor as a function of the block.
+
+    Returns:
+        Of the element of each row of the table without that of each column, in standard deviations.
     """
     elements = proposal.centre.shape[1]
     first, second = torch.meshgrid(torch.arange(elements), torch.arange(elements), indexing="ij")
     inverse = torch.cholesky_inverse(proposal.lower[:1])
     matrix = design.covariances(inverse, first.reshape(-1), second.reshape(-1))[0]
     matrix = matrix.reshape(elements, elements)
-    scale = matrix.diagonal().clamp_min(torch.finfo(torch.float64).tiny).sqrt()
-    found: Tensor = (matrix / scale[:, None] / scale).abs()
+    variance = matrix.diagonal().clamp_min(torch.finfo(torch.float64).tiny)
+    scale = variance.sqrt()
+    curvature = proposal.sites.curvature[0].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    leverage = (variance * curvature).clamp(0.0, MOST_LEVERAGE[0])
+    found: Tensor = (matrix / scale[:, None] / scale).abs() * (1.0 - leverage).rsqrt()
     return found
 
 

@@ -16,12 +16,13 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.check import check
 from synthstats_lightning.scoring.marginals.laplace.leave_out import (
-    CORRELATED,
+    MOVED,
+    MOVED_A_LITTLE,
     Movers,
     cavities,
-    correlations,
     log_mean,
     movers_of,
+    moves,
     without_each,
 )
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
@@ -149,19 +150,24 @@ class LaplaceIntegrated:
         found._last = None
         if bool(proposal.log_mass.isfinite().all()):
             found.starts = Starts(proposal.mean + self.starts.default)
-            found.movers, *found.more_movers = self._movers(correlations(proposal, part.design))
+            found.movers, *found.more_movers = self._movers(moves(proposal, part.design))
         return found
 
-    def _movers(self, correlation: Tensor) -> list[Movers]:
+    def _movers(self, moved: Tensor) -> list[Movers]:
         """What moves with which row: what is affordable, then more, for where a check says so."""
-        most = LEAVE_ONE_OUT_WORK / (LEAVE_ONE_OUT_DRAWS[0] * LEAST_PARTICLES * self.num_observations)
+        draws, _, _ = LEAVE_ONE_OUT_DRAWS
+        most = LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.num_observations)
         found: list[Movers] = []
-        for threshold in CORRELATED:
-            movers = movers_of(correlation >= threshold, self.likelihood.groups)
+        for threshold in MOVED:
+            movers = movers_of(moved >= threshold, self.likelihood.groups)
             if not found or movers.most < found[0].most:
                 found.insert(0, movers)
             if movers.most <= most:
                 break
+        for threshold in MOVED_A_LITTLE:
+            movers = movers_of(moved >= threshold, self.likelihood.groups)
+            if found[-1].most < movers.most <= most:
+                found.append(movers)
         return found
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
