@@ -12,7 +12,13 @@ from synthstats_lightning.tasks.intake.encodings import NumberEncoding
 from synthstats_lightning.tasks.intake.events import event_role
 from synthstats_lightning.tasks.intake.raw_table import RawTable
 from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
-from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES, guess_role, reason_to_leave_out
+from synthstats_lightning.tasks.intake.roles import (
+    EVENT_ROLES,
+    LIMIT_ROLES,
+    guess_role,
+    reason_to_leave_out,
+    same_total,
+)
 from synthstats_lightning.tasks.intake.screening import association
 
 MOST_LEVELS = 20
@@ -155,6 +161,9 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
             draft.reason = "as asked" if draft.role == "left_out" else ""
             if draft.role != "left_out" and not usable:
                 raise ValueError(f"column {draft.original!r} holds nothing that varies, for {draft.role!r}")
+            continue
+        if same_total(draft.original, draft.reading, kind, own.reading.values):
+            draft.role = "total"
             continue
         reason = reason_to_leave_out(draft.original, draft.reading)
         if reason is not None and not (draft.wanted and usable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -14,8 +15,11 @@ from synthstats_lightning.tasks.intake.roles import snake
 _EVENT = re.compile(
     r"(.*_)?(event|events|died|dead|death|deaths|failed|failure|relapse|relapsed|uncensored|event_observed)"
 )
-_CENSORED = re.compile(r"(is_|right_|was_)*(censored|cens|censoring)(_flag)?")
-_EITHER = re.compile(r"(.*_)?(cens\w*|status|delta|observed)")
+_CENSORED = re.compile(r"(is_|right_|was_)*censored(_flag)?")
+_STATUS = re.compile(r"(.*_)?(status|(fu)?stat|delta|observed)")
+"""Names of which the larger number is the event in nearly every table, as in R's `Surv(time, status)`."""
+_EITHER = re.compile(r"(.*_)?cens\w*")
+"""Names of which as many tables mean one thing as the other."""
 _TIME = re.compile(
     r"(.*_)?(time|times|t|survival|surv|duration|days|weeks|months|years|hours|lifetime|tte|los|age_at_.*)"
     r"(_.*)?"
@@ -32,11 +36,16 @@ _CUT_WORDS = frozenset(
 )
 
 
+_DOUBTFUL, _CERTAIN = 2.0, 5.0
+"""Standard errors by which times of one code are longer, from which on a name is read by them: one that means
+either, and one that nearly always means the same."""
+
+
 def event_role(name: str, reading: Reading, response: str, values: Numbers) -> str | None:
     """Whether a column says which times ended with the event: `"event"`, `"censored"`, or `None` for neither.
 
-    Of names that leave open which of two numbers means the event, such as `status`, the times decide: they
-    are longer where they were cut short.
+    Times decide what names such as `cens` leave open, for they are longer where they were cut short; a status
+    counts for the event unless they say otherwise beyond doubt.
 
     Args:
         name: Name of the column.
@@ -46,20 +55,59 @@ def event_role(name: str, reading: Reading, response: str, values: Numbers) -> s
     """
     plain, codes = snake(name), event_codes(reading)
     seen, cut = _EVENT.fullmatch(plain), _CENSORED.fullmatch(plain)
-    if codes is None or not (seen or cut or _EITHER.fullmatch(plain)):
+    status, either = _STATUS.fullmatch(plain), _EITHER.fullmatch(plain)
+    pair = (plain, snake(response)) == ("e", "t")
+    if codes is None or not (seen or cut or status or either or pair):
         return None
     known = values[~np.isnan(values)]
     timed = _TIME.fullmatch(snake(response)) or "cens" in plain
     if not timed or not len(known) or known.min() < 0:
         return None
-    if seen or _says_itself(reading):
+    if seen or pair or _says_itself(reading):
         return "event"
     if cut:
         return "censored"
-    ends = [values[(codes == code) & ~np.isnan(values)] for code in (1.0, 0.0)]
+    longer = _longer(values, codes)
+    if longer is None:
+        return None
+    if status:
+        return "censored" if longer > _CERTAIN else "event"
+    return "event" if longer < -_DOUBTFUL else "censored"
+
+
+def _longer(values: Numbers, codes: Numbers) -> float | None:
+    """By how many standard errors logarithms of times of code 1 are longer; `None` where a code has none."""
+    logs = np.log1p(values)
+    ends = [logs[(codes == code) & ~np.isnan(values)] for code in (0.0, 1.0)]
     if not all(len(each) for each in ends):
         return None
-    return "event" if ends[0].mean() <= ends[1].mean() else "censored"
+    variance = sum(each.var() / len(each) for each in ends)
+    return float((ends[1].mean() - ends[0].mean()) / max(math.sqrt(variance), 1e-12))
+
+
+MOST_OUTCOMES = 6
+"""Numbers of a column that may say how a time ended."""
+
+
+def several_outcomes(name: str, reading: Reading, response: str) -> str:
+    """What to look at in a column that seems to say in which of several ways times ended; empty of others.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+        response: Name of the response.
+    """
+    plain = snake(name)
+    named = _EVENT.fullmatch(plain) or _STATUS.fullmatch(plain) or _EITHER.fullmatch(plain)
+    values = np.unique(reading.values[~np.isnan(reading.values)])
+    several = reading.kind == "number" and 2 < len(values) <= MOST_OUTCOMES
+    if not (named and several and _TIME.fullmatch(snake(response))):
+        return ""
+    shown = ", ".join(f"{value:g}" for value in values)
+    return (
+        f"{name} holds {shown} beside {response} and is taken for a covariate; if it says how each time"
+        f" ended, give a column of 0 and 1 for the event in its place, or leave it out: roles: {{{name}: left_out}}"
+    )
 
 
 def event_codes(reading: Reading) -> Numbers | None:

@@ -12,7 +12,7 @@ from synthstats_lightning.tasks.intake.roles import snake
 _MEASURES = re.compile(
     r"(.*_)?(weight|height|length|width|depth|mass|price|cost|income|salary|wage|wages|sales|revenue|profit|gdp|gnp"
     r"|temperature|temp|pressure|volume|area|distance|speed|concentration|score|index|rate|ratio|percent|pct|yield"
-    r"|bmi|iq|dose|energy|power|voltage|current|age|survival)(_.*)?"
+    r"|bmi|iq|dose|energy|power|voltage|current|age|survival|diameter|thickness|strength|ozone|dist|loss)(_.*)?"
 )
 _RATINGS = re.compile(
     r"(.*_)?(ratings?|likert|satisf\w*|agree\w*|opinion|attitude|severity|stars|quality|importance|grade|stage"
@@ -24,6 +24,10 @@ OFTEN = 0.1
 """Share of the rows that a single value at an end has too often for a continuous law."""
 FEW_VALUES = 10
 """Fewer different values than this are a coarse scale."""
+FAR_FROM_NOTHING = 10
+"""Smallest value from which on a spread that no count has is that of a measurement."""
+UNDERDISPERSED = 0.5
+"""Variance over mean below which whole numbers are taken for a measurement: that of a Poisson count is 1."""
 SMALL = 30
 """Whole numbers up to this count something."""
 
@@ -54,6 +58,7 @@ def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool)
         or survival
         or high > 100_000
         or (low > 100 and 4 * low > high)
+        or (low >= FAR_FROM_NOTHING and float(values.var()) < UNDERDISPERSED * float(values.mean()))
         or (high > SMALL and _heaped(values))
         or (high > SMALL and bool(_MEASURES.fullmatch(snake(name))))
     )

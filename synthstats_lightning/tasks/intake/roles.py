@@ -46,6 +46,7 @@ _EXPOSURE = re.compile(
 _TOTAL = re.compile(
     r"(num_|number_of_|n_)?(trials|attempts|total|totals|n|tests|tested|shots|operations|denominator|size)"
 )
+_TRIALS = re.compile(r"(num_|number_of_|n_)?(trials|attempts)|n|total")
 _STANDARD_ERROR = re.compile(r"(.*_)?(se|sem|s_e|std_?err(or)?|standard_?errors?|stderr)(_.*)?")
 
 
@@ -133,6 +134,21 @@ def guess_role(name: str, reading: Reading, response: str, kind: str, values: Nu
     if kind == "continuous" and positive and not whole and (own or _STANDARD_ERROR.fullmatch(plain)):
         return "standard_error"
     return "covariate"
+
+
+def same_total(name: str, reading: Reading, kind: str, values: Numbers) -> bool:
+    """Whether a column is a number of trials that is the same in every row.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+        kind: Kind of the response.
+        values: Values of the response, NaN where it is missing.
+    """
+    trials = np.unique(reading.values)
+    if kind != "count" or reading.kind != "number" or len(trials) != 1 or not _TRIALS.fullmatch(snake(name)):
+        return False
+    return bool(trials[0] == np.rint(trials[0]) and np.nanmax(values) <= trials[0])
 
 
 def _shown(reading: Reading, values: Numbers) -> str:

@@ -23,7 +23,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     take_for_ordered,
 )
 from synthstats_lightning.tasks.intake.encodings import Numbers
-from synthstats_lightning.tasks.intake.events import event_limits, how_read
+from synthstats_lightning.tasks.intake.events import event_limits, how_read, several_outcomes
 from synthstats_lightning.tasks.intake.given_names import GivenNames
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
@@ -122,6 +122,8 @@ def understand(
     if screen is not None:
         notes += screen_columns(drafts, own, screen)
     warnings += _warnings(drafts)
+    covariates = [each for each in drafts if each.role == "covariate" and each.original not in said_roles]
+    warnings += filter(None, (several_outcomes(each.original, each.reading, response) for each in covariates))
     # roles are final: names, rows and values follow
     described = named_columns(drafts, known.keys(units, "units"))
     events: dict[str, EventColumn] = {}

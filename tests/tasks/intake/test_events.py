@@ -39,6 +39,8 @@ def role(found, name):
         # a name that leaves it open, and times that do not: the longer ones were cut short
         ("censors", SEEN, "event"),
         ("cens_ind", [1 - seen for seen in SEEN], "censored"),
+        ("fustat", SEEN, "event"),
+        ("vital_status", [seen + 1 for seen in SEEN], "event"),
     ],
 )
 def test_both_ways_of_coding_are_recognised_by_name_words_or_times(name, cells, expected):
@@ -50,6 +52,32 @@ def test_both_ways_of_coding_are_recognised_by_name_words_or_times(name, cells, 
     assert not any(view.startswith("time_limit") for view in found.views)
     (told,) = [text for text in found.warnings if text.startswith(name)]
     assert "cut short in the other 5 of 12 rows" in told
+
+
+def test_a_status_counts_for_the_event_where_times_cut_short_are_hardly_shorter():
+    """As in R's kidney and veteran: few rows were cut short, on the way."""
+    times = [8.0, 23.0, 22.0, 447.0, 28.0, 30.0, 24.0, 7.0, 511.0, 53.0, 15.0, 8.0, 9.0, 151.0, 402.0]
+    status = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1]
+    found = understand({"time": times, "status": status}, "time")
+    assert role(found, "status") == "event"
+    # one that is the other way round leaves no doubt
+    long = [1000.0 + time for time in times]
+    reverse = understand({"time": times + long, "status": [0] * 15 + [1] * 15}, "time")
+    assert role(reverse, "status") == "censored"
+
+
+def test_letters_of_lifelines_are_a_pair():
+    found = understand({"T": TIMES, "E": SEEN, "age": AGE}, "T")
+    assert (role(found, "E"), found.censoring) == ("event", {"upper": "T_limit"})
+    assert understand({"height": TIMES, "E": SEEN}, "height").censoring == {}
+
+
+def test_several_ways_of_ending_are_asked_about():
+    found = understand(table(status=[1, 2, 3] * 4), "time")
+    (told,) = [text for text in found.warnings if text.startswith("status")]
+    assert "status holds 1, 2, 3 beside time" in told
+    said = understand(table(status=[1, 2, 3] * 4), "time", roles={"status": "covariate"})
+    assert not [text for text in said.warnings if text.startswith("status")]
 
 
 @pytest.mark.parametrize(

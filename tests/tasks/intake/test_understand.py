@@ -312,3 +312,27 @@ def test_a_value_at_an_end_that_comes_too_often_is_said(values, told):
     if told is not None:
         assert re.search(told, texts[0])
         assert ("hurdle" in texts[0]) == (values[0] == 0)
+
+
+def test_trials_that_are_the_same_in_every_row_are_a_total():
+    deaths = [0, 3, 7, 20, 12, 1]
+    found = understand({"deaths": deaths, "N": [20] * 6, "dose": [1, 2, 3, 4, 5, 6]}, "deaths")
+    assert {column.name: column.role for column in found.columns}["N"] == "total"
+    # no trials: fewer than the response, another name, another response
+    for columns, response in (
+        ({"deaths": deaths, "N": [19] * 6, "dose": [1, 2, 3, 4, 5, 6]}, "deaths"),
+        ({"deaths": deaths, "year": [1990] * 6, "dose": [1, 2, 3, 4, 5, 6]}, "deaths"),
+        ({"height": [1.5, 2.5, 3.5, 4.5, 5.5, 6.5], "n": [20] * 6, "dose": [1, 2, 3, 4, 5, 6]}, "height"),
+    ):
+        same = next(name for name in columns if name not in ("deaths", "height", "dose"))
+        found = understand(columns, response)
+        assert {column.original: column.role for column in found.columns}[same] == "left_out"
+
+
+def test_whole_numbers_of_less_spread_than_counts_are_measured():
+    diameters = [27, 23, 26, 23, 24, 21, 25, 22, 26, 24, 25, 23]
+    assert (
+        understand({"zone": diameters, "plate": list("aabbccddeeff")}, "zone").response_kind == "continuous"
+    )
+    counts = [27, 13, 36, 23, 14, 21, 35, 12, 26, 34, 15, 23]
+    assert understand({"bees": counts, "plate": plates}, "bees").response_kind == "count"
