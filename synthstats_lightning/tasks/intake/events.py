@@ -106,7 +106,8 @@ def several_outcomes(name: str, reading: Reading, response: str) -> str:
     shown = ", ".join(f"{value:g}" for value in values)
     return (
         f"{name} holds {shown} beside {response} and is taken for a covariate; if it says how each time"
-        f" ended, give a column of 0 and 1 for the event in its place, or leave it out: roles: {{{name}: left_out}}"
+        " ended, give a column of 0 and 1 for the event in its place, or leave it out:"
+        f" roles: {{{name}: left_out}}"
     )
 
 

@@ -331,8 +331,7 @@ def test_trials_that_are_the_same_in_every_row_are_a_total():
 
 def test_whole_numbers_of_less_spread_than_counts_are_measured():
     diameters = [27, 23, 26, 23, 24, 21, 25, 22, 26, 24, 25, 23]
-    assert (
-        understand({"zone": diameters, "plate": list("aabbccddeeff")}, "zone").response_kind == "continuous"
-    )
+    plates = list("aabbccddeeff")
+    assert understand({"zone": diameters, "plate": plates}, "zone").response_kind == "continuous"
     counts = [27, 13, 36, 23, 14, 21, 35, 12, 26, 34, 15, 23]
     assert understand({"bees": counts, "plate": plates}, "bees").response_kind == "count"
