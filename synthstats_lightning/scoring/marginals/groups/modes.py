@@ -60,11 +60,21 @@ def climb(log_density: LogDensity, start: Modes) -> Modes:
     for _ in range(ITERATIONS):
         here, width = centre[active], scale[active]
         height, step, found = _newton(log_density, here, width, active)
+        ratio = found / width
+        same = (ratio < SETTLED) & (ratio > 1 / SETTLED)
+        # so short a step leads nowhere that is worth a look
+        arrived = (same & (step.abs() <= ARRIVED * found)).flatten(1).all(1)
+        if bool(arrived.any()):
+            there = active[arrived]
+            centre[there], scale[there] = (here + step)[arrived], found[arrived]
+            going = ~arrived
+            active = active[going]
+            if len(active) == 0:
+                break
+            here, height, step, found, same = (part[going] for part in (here, height, step, found, same))
         moved, distance = _best(log_density, here, height, step, found, active)
         centre[active], scale[active] = moved, found
-        ratio = found / width
-        settled = (distance <= ARRIVED) & (ratio < SETTLED) & (ratio > 1 / SETTLED)
-        active = active[~settled.flatten(1).all(1)]
+        active = active[~((distance <= ARRIVED) & same).flatten(1).all(1)]
         if len(active) == 0:
             break
     return Modes(centre, scale)
