@@ -16,6 +16,7 @@ from synthstats_lightning.tasks.intake.roles import (
     EVENT_ROLES,
     LIMIT_ROLES,
     guess_role,
+    may_be_total,
     reason_to_leave_out,
     same_total,
 )
@@ -110,7 +111,13 @@ def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str])
         for draft in drafts
         if draft is not own
     )
-    return guess_response_kind(own.original, values, whole, survival)
+    trials = any(
+        roles.get(draft.original) == "total"
+        or may_be_total(draft.original, draft.reading, own.reading.values)
+        for draft in drafts
+        if draft is not own
+    )
+    return guess_response_kind(own.original, values, whole, survival, trials)
 
 
 def take_for_ordered(own: Draft) -> None:

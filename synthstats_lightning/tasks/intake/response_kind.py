@@ -26,13 +26,17 @@ FEW_VALUES = 10
 """Fewer different values than this are a coarse scale."""
 FAR_FROM_NOTHING = 10
 """Smallest value from which on a spread that no count has is that of a measurement."""
+ENOUGH = 12
+"""Rows from which on that says anything."""
 UNDERDISPERSED = 0.5
 """Variance over mean below which whole numbers are taken for a measurement: that of a Poisson count is 1."""
 SMALL = 30
 """Whole numbers up to this count something."""
 
 
-def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool) -> tuple[str, str]:
+def guess_response_kind(
+    name: str, values: Numbers, whole: bool, survival: bool, trials: bool = False
+) -> tuple[str, str]:
     """Kind of a numeric response, and a question to the user where the values leave it open.
 
     Args:
@@ -40,6 +44,7 @@ def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool)
         values: Its values, without gaps.
         whole: Whether they are whole numbers as they are written.
         survival: Whether another column looks as if it told which rows are censored.
+        trials: Whether another column looks like totals, of which successes may spread less than counts.
     """
     if not (values == np.rint(values)).all() or values.min() < 0:
         return "continuous", ""
@@ -58,7 +63,7 @@ def guess_response_kind(name: str, values: Numbers, whole: bool, survival: bool)
         or survival
         or high > 100_000
         or (low > 100 and 4 * low > high)
-        or (low >= FAR_FROM_NOTHING and float(values.var()) < UNDERDISPERSED * float(values.mean()))
+        or (not trials and _spreads_less(values))
         or (high > SMALL and _heaped(values))
         or (high > SMALL and bool(_MEASURES.fullmatch(snake(name))))
     )
@@ -99,6 +104,12 @@ def heaped_end(name: str, values: Numbers) -> str:
         f" probability:{hurdle if end == 0 == values.min() else ''} if it was cut off there, say"
         f" limits: {{{side}: {end:g}}}, which pm.Censored may have"
     )
+
+
+def _spreads_less(values: Numbers) -> bool:
+    """Whether whole numbers far from 0 spread less than counts do."""
+    enough = len(values) >= ENOUGH and float(values.min()) >= FAR_FROM_NOTHING
+    return enough and float(values.var()) < UNDERDISPERSED * float(values.mean())
 
 
 def _heaped(values: Numbers) -> bool:

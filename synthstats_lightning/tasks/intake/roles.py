@@ -122,11 +122,10 @@ def guess_role(name: str, reading: Reading, response: str, kind: str, values: Nu
     if reading.kind != "number":
         return "covariate"
     plain = snake(name)
-    both = ~np.isnan(reading.values) & ~np.isnan(values)
-    here, there = reading.values[both], values[both]
+    here = reading.values[~np.isnan(reading.values) & ~np.isnan(values)]
     whole = bool((here == np.rint(here)).all())
     positive = len(here) > 0 and bool((here > 0).all())
-    if kind == "count" and _TOTAL.fullmatch(plain) and whole and positive and bool((there <= here).all()):
+    if kind == "count" and may_be_total(name, reading, values):
         return "total"
     if kind == "count" and positive and _EXPOSURE.fullmatch(plain):
         return "exposure"
@@ -134,6 +133,22 @@ def guess_role(name: str, reading: Reading, response: str, kind: str, values: Nu
     if kind == "continuous" and positive and not whole and (own or _STANDARD_ERROR.fullmatch(plain)):
         return "standard_error"
     return "covariate"
+
+
+def may_be_total(name: str, reading: Reading, values: Numbers) -> bool:
+    """Whether a column may hold numbers of trials of which the response counts the successes.
+
+    Args:
+        name: Name of the column.
+        reading: What it holds.
+        values: Values of the response, NaN where it is missing.
+    """
+    if reading.kind != "number" or not _TOTAL.fullmatch(snake(name)):
+        return False
+    both = ~np.isnan(reading.values) & ~np.isnan(values)
+    here, there = reading.values[both], values[both]
+    whole = bool((here == np.rint(here)).all())
+    return whole and len(here) > 0 and bool((here > 0).all() and (there <= here).all())
 
 
 def same_total(name: str, reading: Reading, kind: str, values: Numbers) -> bool:

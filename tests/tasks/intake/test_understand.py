@@ -335,3 +335,8 @@ def test_whole_numbers_of_less_spread_than_counts_are_measured():
     assert understand({"zone": diameters, "plate": plates}, "zone").response_kind == "continuous"
     counts = [27, 13, 36, 23, 14, 21, 35, 12, 26, 34, 15, 23]
     assert understand({"bees": counts, "plate": plates}, "bees").response_kind == "count"
+    # of so many trials, or too few rows to say
+    correct = {"correct": diameters, "n": [28] * 11 + [30], "plate": plates}
+    assert understand(correct, "correct").response_kind == "count"
+    few = {"y": [21, 20, 15], "z": [0.5, 1.5, 2.5]}
+    assert understand(few, "y").response_kind == "count"
