@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.layout import Block, Transform
+from synthstats_lightning.scoring.density.structural import pad
+from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.compilation import Compiled, Intervals
 from synthstats_lightning.scoring.numerics import transforms
 
@@ -70,3 +73,23 @@ def no_nan(values: Tensor) -> Tensor:
         values: Log-densities in nats, of any shape.
     """
     return values.nan_to_num(nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+
+
+def response_rows(
+    term: Term, values: Sequence[Tensor | None], shape: tuple[int, int], rank: int
+) -> Float[Tensor, "particles rows"]:
+    """Log-likelihood of each row; of one draw of a multivariate distribution the whole in equal shares.
+
+    Args:
+        term: The response's.
+        values: Slots of the evaluation.
+        shape: Particles and rows.
+        rank: Axes of every value after the particle axis.
+    """
+    result = term.log_prob(values)
+    if term.distribution.event_rank:
+        whole = result.expand(shape[0], *pad((), rank)).reshape(shape[0], 1)
+        return no_nan(whole / shape[1]).expand(shape)
+    if result.shape != shape:
+        result = result.expand(shape[0], *pad(shape[1:], rank)).reshape(shape)
+    return no_nan(result)

@@ -17,11 +17,10 @@ from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.layout import Parameter
 from synthstats_lightning.scoring.density.many_rows import by_parts
 from synthstats_lightning.scoring.density.standardise import Anchor
-from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums, log_likelihood_of
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
-from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, no_nan, row_sums
+from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, no_nan, response_rows, row_sums
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
 from synthstats_lightning.scoring.marginals.funnels import (
     find_funnels,
@@ -107,8 +106,7 @@ class Density:
         self._by_logs = by_logs(compiled)
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
-        # covariances are matrices of rows by rows
-        self._width = max(map(math.prod, compiled.shapes), default=0)
+        self._width = max(map(math.prod, compiled.shapes), default=0)  # a covariance has rows by rows
 
     @property
     def compiled(self) -> Compiled:
@@ -498,12 +496,5 @@ class Density:
         labels = self._compiled.labels
         if labels is not None:
             return no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
-        term = self._compiled.response_term
-        result = term.log_prob(values)
         shape = (theta.shape[0], self.num_observations)
-        if term.distribution.event_rank:
-            whole = result.expand(shape[0], *pad((), self._compiled.rank)).reshape(shape[0], 1)
-            return no_nan(whole / self.num_observations).expand(shape)
-        if result.shape != shape:
-            result = result.expand(shape[0], *pad(shape[1:], self._compiled.rank)).reshape(shape)
-        return no_nan(result)
+        return response_rows(self._compiled.response_term, values, shape, self._compiled.rank)
