@@ -81,7 +81,7 @@ def response_rows(
     """Log-likelihood of each row; of one draw of a multivariate distribution the whole in equal shares.
 
     Args:
-        term: The response's.
+        term: Distribution of the response, with its data.
         values: Slots of the evaluation.
         shape: Particles and rows.
         rank: Axes of every value after the particle axis.
