@@ -246,6 +246,36 @@ class GroupTarget(ABC, Generic[AnyRule]):
         return Marginals(total, changed)
 
 
+def in_parts(outer: Outer, function: Callable[[Outer], Tensor], size: int) -> Tensor:
+    """A function of particles, of so many at once.
+
+    Args:
+        outer: What is read of all of them.
+        function: Acts on each particle by itself.
+        size: Most particles at once; at least one is taken.
+    """
+    if outer.particles <= size:
+        return function(outer)
+    parts = torch.split(torch.arange(outer.particles), max(1, size))
+    return torch.cat([function(outer.select(part)) for part in parts])
+
+
+def with_latent(
+    target: GroupTarget[Any], theta: Float[Tensor, "particles outer"], latent: Float[Tensor, "particles size"]
+) -> Float[Tensor, "particles dim"]:
+    """Parameters of the whole model, out of the others and of the one latent that was integrated out.
+
+    Args:
+        target: The model without the latent.
+        theta: Unconstrained values of the parameters that are left.
+        latent: Those of the latent.
+    """
+    found = target.others.transferred(theta, target.density)
+    parameter = target.quadrature.integrand.parameter
+    found[:, parameter.start : parameter.stop] = latent
+    return found
+
+
 def packed(found: Marginals) -> Tensor:
     """Both tables side by side, the whole first.
 

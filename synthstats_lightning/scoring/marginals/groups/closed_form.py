@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.groups.base import GroupTarget
+from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, in_parts, with_latent
 from synthstats_lightning.scoring.marginals.groups.conjugate import Conjugate
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK
@@ -48,10 +48,7 @@ class ConjugateIntegrated(GroupTarget[Conjugate]):
             given: Which rows are given.
         """
         latent = self._each(theta, lambda outer: self.quadrature.draws(outer, given, generator))
-        found = self.others.transferred(theta, self.density)
-        parameter = self.quadrature.integrand.parameter
-        found[:, parameter.start : parameter.stop] = latent
-        return found
+        return with_latent(self, theta, latent)
 
     def checked_at(self, theta: Float[Tensor, "particles dim"]) -> ConjugateIntegrated:
         """The same: there is nothing to check.
@@ -63,10 +60,5 @@ class ConjugateIntegrated(GroupTarget[Conjugate]):
 
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
-        outer = self.outer(theta)
         width = max(self.num_observations, self.quadrature.integrand.parameter.size)
-        size = max(1, CHUNK // width)
-        if outer.particles <= size:
-            return function(outer)
-        chunks = torch.split(torch.arange(outer.particles), size)
-        return torch.cat([function(outer.select(chunk)) for chunk in chunks])
+        return in_parts(self.outer(theta), function, CHUNK // width)

@@ -7,6 +7,7 @@ and adds to its two shapes, so that sums over an element's rows say all.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
@@ -24,7 +25,6 @@ from synthstats_lightning.scoring.marginals.labels.dependence import NONE
 
 SMALLEST = 1e-300
 """Shapes are no smaller: differences of sums may be."""
-_HALF = 0.5
 
 
 class Shapes(NamedTuple):
@@ -146,7 +146,7 @@ class BetaPair:
             integrand.by_row(part, outer.particles) for part in (successes, failures, term.log_prob(values))
         )
         shapes = Shapes(successes, failures)
-        return Updates(plain(rows - (successes + failures) * torch.log(torch.tensor(_HALF))), shapes)
+        return Updates(plain(rows + (successes + failures) * math.log(2.0)), shapes)
 
     def log_normaliser(self, shapes: Shapes) -> Tensor:
         """The logarithm of the beta function."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, packed
+from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, in_parts, packed, with_latent
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.nodes import REACHES, STEP
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Quadrature
@@ -56,10 +56,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
             given: Which rows are given.
         """
         latent = self._each(theta, lambda outer: self._draw(outer, generator, given), FINER)
-        found = self.others.transferred(theta, self.density)
-        parameter = self.quadrature.integrand.parameter
-        found[:, parameter.start : parameter.stop] = latent
-        return found
+        return with_latent(self, theta, latent)
 
     def checked_at(self, theta: Float[Tensor, "particles dim"]) -> GroupIntegrated | None:
         """The same with what a check found, or `None` if it failed.
@@ -89,12 +86,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
         modes = self.quadrature.reference.centre.shape[1]
         nodes = finer * modes * 2 * REACHES[0] / STEP
         width = max(self.num_observations, self.quadrature.integrand.parameter.size)
-        outer = self.outer(theta)
-        size = max(1, int(CHUNK / (nodes * width)))
-        if outer.particles <= size:
-            return function(outer)
-        chunks = torch.split(torch.arange(outer.particles), size)
-        return torch.cat([function(outer.select(chunk)) for chunk in chunks])
+        return in_parts(self.outer(theta), function, int(CHUNK / (nodes * width)))
 
     def _draw(self, outer: Outer, generator: torch.Generator, given: Tensor) -> Tensor:
         """Draws of the latent, unconstrained `[particles, elements]`."""
