@@ -18,13 +18,24 @@ class View:
         column: Name of the covariate.
         centre: What is taken from it.
         scale: What the difference is divided by.
-        level: Where given, the view is 1 in rows of this value and 0 elsewhere, and the others count nothing.
+        level: Where given, the view is 1 in rows of this value and 0 elsewhere, and centre and scale count
+            nothing.
+        levels: Where given, the covariate holds places in these, and the view what stands there: the table's
+            own numbers or texts.
+        constant: Where given, the view is this number in every row, and is made of no column.
     """
 
     column: str
     centre: float = 0.0
     scale: float = 1.0
     level: int | None = None
+    levels: tuple[int | float | str, ...] = ()
+    constant: float | None = None
+
+    @property
+    def standardises(self) -> bool:
+        """Whether it is its column in other units."""
+        return self.level is None and not self.levels and self.constant is None
 
 
 @dataclass(frozen=True, slots=True)

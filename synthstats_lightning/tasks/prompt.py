@@ -120,7 +120,7 @@ def task_prompt(task: Task) -> Prompt:
     response = replace(columns.pop(task.response), rounding=None)
     shown = [float(value) for value in task.data[task.response][: task.shown_rows]]
     named = limits_by_role(columns, task.censoring)
-    views = {name: view.column for name, view in task.views.items() if view.level is None}
+    views = {name: view.column for name, view in task.views.items() if view.standardises}
     facts = Facts(
         with_roles(named, task.roles, response),
         response,
@@ -156,5 +156,9 @@ def view_text(name: str, view: View) -> str:
         name: The name by which programs use it.
         view: What it is made of.
     """
-    made = "standardised" if view.level is None else f"1 where it is {view.level}, else 0"
+    if view.constant is not None:
+        return f"{name} ({view.constant:g} in every row)"
+    if view.levels:
+        return f"{name} ({view.column}, as the table has it)"
+    made = "standardised" if view.standardises else f"1 where it is {view.level}, else 0"
     return f"{name} ({view.column}, {made})"

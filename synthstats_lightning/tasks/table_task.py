@@ -65,8 +65,9 @@ class TableTask(Task):
         )
         renamed = self.column_names
         self.views = {
-            _renamed(view_name, view.column, renamed): replace(view, column=renamed[view.column])
+            _renamed(view_name, view.column, renamed): replace(view, column=renamed.get(view.column, ""))
             for view_name, view in understood.views.items()
+            if self.domain_knowledge or view.standardises or view.level is not None
         }
         if self.domain_knowledge:
             self.events = understood.events
@@ -126,4 +127,4 @@ def _listed(names: Sequence[str]) -> str:
 
 def _renamed(view: str, column: str, names: Mapping[str, str]) -> str:
     stem = column.removesuffix("_code")
-    return view if names[column] == column else f"{names[column]}{view.removeprefix(stem)}"
+    return view if names.get(column, column) == column else f"{names[column]}{view.removeprefix(stem)}"

@@ -444,7 +444,8 @@ class Task:
         )
         # a program sees names, and columns in their order, which a model graph does not
         names = [data, list(self.data), self.response, sorted(self.quantities), self.limits]
-        views = {name: astuple(view) for name, view in self.views.items()}
+        # fields that a view does not set are not named: runs of before there were some go on
+        views = {name: _without_defaults(view) for name, view in self.views.items()}
         if self.transform is not None:
             names.append(astuple(self.transform))
         if self.censoring:
@@ -454,6 +455,11 @@ class Task:
             names.append({name: astuple(event) for name, event in self.events.items()})
         seen = json.dumps([*names, views] if views else names)
         return hashlib.sha256(seen.encode()).hexdigest()[:32]
+
+
+def _without_defaults(view: View) -> tuple[object, ...]:
+    own = astuple(view)
+    return own[:4] if own[4:] == astuple(View(view.column))[4:] else own
 
 
 def _is_word(part: str) -> bool:

@@ -1,6 +1,7 @@
 """Views of covariates: programs use them by name, model graphs hold what they are made of."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.tasks import TableTask, understand
+from synthstats_lightning.tasks.prompt import task_prompt
 
 TABLE = {
     "age": [1.0, 2.5, 4.0, 9.0, 3.0, 5.0],
@@ -53,5 +55,81 @@ def test_indicators_and_codes_of_levels(sandbox: Sandbox, task: TableTask) -> No
 
 
 def test_an_unknown_view_is_answered_with_the_names(sandbox: Sandbox, task: TableTask) -> None:
-    with pytest.raises(ProgramFailure, match="age, species_code, age_z, species_a, species_b, species_c, y"):
+    with pytest.raises(
+        ProgramFailure, match="age, species_code, age_z, species_a, species_b, species_c, species, y"
+    ):
         sandbox.build(PROGRAM.format(mean='data["age_s"]'), task.schema, task.covariates)
+
+
+VISITS = {
+    "site": [308, 309, 308, 310, 309, 310],
+    "visits": [5, 5, 5, 5, 5, 5],
+    "sex": ["m", "f", "m", "f", "f", "m"],
+    "seen": [0, 1, 2, 5, 3, 0],
+    "temp": [1.5, 2.0, 0.5, 3.0, 2.5, 1.0],
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "by_task"),
+    [
+        ("i = np.unique(site, return_inverse=True)[1]", "i = site_code"),
+        ("i = np.searchsorted(np.sort(np.unique(site)), site)", "i = site_code"),
+        ('i = (sex == "m") * 1', "i = sex_m"),
+        ('i = (sex == "m").astype(int)', "i = sex_m"),
+        ('i = np.array([{"f": 0, "m": 1}[each] for each in sex])', "i = sex_code"),
+        ("i = site - 308", "i = np.array([308, 309, 310])[site_code] - 308"),
+    ],
+)
+def test_a_tables_own_values_are_there_under_their_own_names(
+    sandbox: Sandbox, line: str, by_task: str
+) -> None:
+    task = TableTask(understand(VISITS, "seen", roles={"visits": "left_out", "site": "group"}))
+    graphs = [
+        sandbox.build(f"{first}\n{COUNTS.format(n=5)}", task.schema, task.covariates)
+        for first in (line, by_task)
+    ]
+    assert graphs[0] == graphs[1]
+    assert '"site_code"' in graphs[0] or '"sex_code"' in graphs[0]
+
+
+COUNTS = """
+with pm.Model() as model:
+    a = pm.Normal("a", 0, 1, shape=3)
+    pm.Binomial("y", n={n}, logit_p=a[i], observed=seen)
+"""
+
+
+def test_a_number_of_all_rows_is_known_by_its_name(sandbox: Sandbox) -> None:
+    table = {"limit": [7.0] * 6, **{name: VISITS[name] for name in ("sex", "temp")}}
+    task = TableTask(understand(table, "temp"))
+    assert list(task.covariates) == ["sex_code"]
+    source = """
+with pm.Model() as model:
+    a = pm.Normal("a", 0, 1, shape=2)
+    pm.Normal("y", a[sex_code] * limit / limit[0], limit.mean(), observed=temp)
+"""
+    graph = json.loads(sandbox.build(source, task.schema, task.covariates))
+    values = [node["value"] for node in graph["nodes"] if node["op"] == "constant"]
+    assert 7.0 in values
+    for other in (3, 9):  # rows: it is no list of so many numbers
+        fewer = {"sex_code": np.resize([0, 1], other)}
+        schema = replace(task.schema, num_rows=other)
+        nodes = json.loads(sandbox.build(source, schema, fewer))["nodes"]
+        assert [node["op"] for node in nodes] == [node["op"] for node in graph["nodes"]]
+
+
+def test_what_was_left_out_as_asked_has_no_name(sandbox: Sandbox) -> None:
+    table = {"limit": [7.0] * 6, **VISITS}
+    task = TableTask(understand(table, "temp", roles={"limit": "left_out"}))
+    assert "limit" not in task.views
+    assert {"site", "sex", "visits"} <= set(task.views) | set(task.covariates)
+    assert not {"site", "sex", "visits"} & set(TableTask(understand(table, "temp", views=False)).views)
+
+
+def test_prompts_name_only_what_standardises_to_the_bundled_policy() -> None:
+    task = TableTask(understand(VISITS, "temp"))
+    assert "as the table has it" not in task_prompt(task).request
+    told = task_prompt(TableTask(understand(VISITS, "temp"), tell_views=True)).request
+    assert "site (site_code, as the table has it)" in told
+    assert "visits (5 in every row)" in told

@@ -7,7 +7,7 @@ and falls back to plain numbers where it does not give the array's values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -173,18 +173,33 @@ def column(name: str, values: Array) -> Column:
     return result
 
 
-def view_of(source: Column, view: View) -> Column:
+def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Array:
     """A view of a covariate, which knows how it is made of that.
 
     Args:
-        source: The covariate that it is made of.
+        covariates: All covariates by name.
         view: What it is a view of, and how.
+        num_rows: Rows of the data set.
+
+    Returns:
+        Of shape `(num_rows,)`; texts, which no model graph has, are an array of NumPy's own.
     """
-    made: Any = (source - view.centre) / view.scale
-    if view.level is not None:
-        made = (source == view.level).astype(np.int64)
+    made: Any
+    if view.constant is not None:
+        value = operand(int(view.constant) if view.constant.is_integer() else view.constant)
+        made = np.broadcast_to(value.attributes["value"], (num_rows,)).copy()
+        made = track(made, Expression("broadcast_to", (value,), {"shape": [num_rows]}))
+    elif view.levels:
+        source, levels = covariates[view.column], np.array(view.levels)
+        made = levels[np.asarray(source)]
+        if levels.dtype.kind != "U":
+            made = track(made, Expression("take", (operand(levels), operand(source)), {"axis": 0}))
+    elif view.level is not None:
+        made = (covariates[view.column] == view.level).astype(np.int64)
+    else:
+        made = (covariates[view.column] - view.centre) / view.scale
     made.flags.writeable = False
-    result: Column = made
+    result: Array = made
     return result
 
 

@@ -66,7 +66,8 @@ def columns_of(job: Job) -> dict[str, Any]:
     """Every column of a job and every view by name, the response as its placeholder."""
     columns: dict[str, Any] = {name: column(name, values) for name, values in job.covariates.items()}
     if job.schema is not None:
-        columns |= {name: view_of(columns[view.column], view) for name, view in job.schema.views.items()}
+        rows = job.schema.num_rows
+        columns |= {name: view_of(columns, view, rows) for name, view in job.schema.views.items()}
         placeholder: Response = response(job.schema.response, job.schema.num_rows, job.schema.response_dtype)
         columns[job.schema.response] = placeholder
         for name, event in job.schema.events.items():

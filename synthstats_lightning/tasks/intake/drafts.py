@@ -21,6 +21,7 @@ from synthstats_lightning.tasks.intake.roles import (
     same_total,
 )
 from synthstats_lightning.tasks.intake.screening import association
+from synthstats_lightning.tasks.intake.understood import UnderstoodColumn
 
 MOST_LEVELS = 20
 """Levels of an ordinal response at most."""
@@ -221,6 +222,23 @@ def screen_columns(drafts: Sequence[Draft], own: Draft, number: int) -> list[str
         f"{len(weak)} covariates are left out because others go with the response better: evidences compare"
         " programs about the columns that are left"
     ]
+
+
+def constants(columns: Sequence[UnderstoodColumn], drafts: Sequence[Draft]) -> dict[str, float]:
+    """Columns of numbers that are left out for being the same in every row, by the name programs would use.
+
+    Args:
+        columns: What was understood of each column.
+        drafts: The same columns as they were read.
+    """
+    found: dict[str, float] = {}
+    for column, draft in zip(columns, drafts, strict=False):
+        read, asked = draft.reading, draft.reason == "as asked"
+        number = read.kind in ("number", "boolean") and not read.levels
+        values = np.unique(read.values)  # of several NaN one is left
+        if draft.role == "left_out" and not asked and number and len(values) == 1 and np.isfinite(values[0]):
+            found[column.name] = float(values[0])
+    return found
 
 
 def few(names: Sequence[str]) -> str:

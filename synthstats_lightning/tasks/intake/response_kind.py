@@ -62,7 +62,7 @@ def guess_response_kind(
         not whole
         or survival
         or high > 100_000
-        or (low > 100 and 4 * low > high)
+        or (not trials and low > 100 and 4 * low > high)
         or (not trials and _spreads_less(values))
         or (high > SMALL and _heaped(values))
         or (high > SMALL and bool(_MEASURES.fullmatch(snake(name))))

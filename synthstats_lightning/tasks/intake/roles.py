@@ -43,10 +43,11 @@ _GROUP = re.compile(
 _EXPOSURE = re.compile(
     r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected)"
 )
+_TRIED = "trials|attempts|shots|tests|visits|visitors|impressions|sessions|sent|enrolled|examined|sampled"
 _TOTAL = re.compile(
-    r"(num_|number_of_|n_)?(trials|attempts|total|totals|n|tests|tested|shots|operations|denominator|size)"
+    rf"(num_|number_of_|n_)?({_TRIED}|total|totals|n|tested|operations|denominator|size|sample_size)"
 )
-_TRIALS = re.compile(r"(num_|number_of_|n_)?(trials|attempts)|n|total")
+_TRIALS = re.compile(rf"(num_|number_of_|n_)?({_TRIED})|n|total")
 _STANDARD_ERROR = re.compile(r"(.*_)?(se|sem|s_e|std_?err(or)?|standard_?errors?|stderr)(_.*)?")
 
 

@@ -17,6 +17,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     Draft,
     assign_roles,
     check_response,
+    constants,
     few,
     response_kind,
     screen_columns,
@@ -74,7 +75,8 @@ def understand(
         date_parts: Column of dates to what else is made of it: `"month"`, `"weekday"` or both.
         kind: Kind of the response: `"continuous"`, `"count"`, `"binary"` or `"ordinal"`; by default what its
             values look like.
-        views: Whether programs may also use standardised covariates (`age_z`) and indicators of levels.
+        views: Whether programs may also use standardised covariates (`age_z`), indicators of levels, and what
+            a table has where they have codes or nothing: its own numbers of groups, a number of all rows.
         screen: Number of covariates to keep, those that go with the response best; by default all.
         delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
         encoding: Encoding of a CSV file; by default what its bytes say.
@@ -147,7 +149,7 @@ def understand(
         response=name,
         response_kind=kind or found,
         data=data,
-        views=offered_views(kept, data, name) if views else {},
+        views=offered_views(kept, data, name, constants(described, drafts)) if views else {},
         num_rows_read=raw.num_rows,
         rows=rows,
         gaps=gaps,

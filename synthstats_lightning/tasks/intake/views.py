@@ -1,14 +1,15 @@
-"""Views of covariates that are offered to programs: standardised numbers, indicators of levels."""
+"""Views of covariates that are offered to programs: other units, indicators, a table's own values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from synthstats_lightning.programs.graph import View
 from synthstats_lightning.tasks.columns import Array
-from synthstats_lightning.tasks.intake.names import python_names
+from synthstats_lightning.tasks.intake.names import python_names, split_unit
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn
 
 STANDARDISED = frozenset({"continuous", "count", "integer", "date"})
@@ -18,16 +19,23 @@ DIGITS = 6
 
 
 def offered_views(
-    columns: Sequence[UnderstoodColumn], data: Mapping[str, Array], response: str
+    columns: Sequence[UnderstoodColumn],
+    data: Mapping[str, Array],
+    response: str,
+    constants: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, View]:
-    """Standardised covariates (`age_z`) and indicators of levels (`species_setosa`).
+    """Standardised covariates (`age_z`), indicators of levels (`species_setosa`), a table's own values.
+
+    Programs as people write them use a table's columns by their own names, also those that say nothing by
+    themselves: groups before they are numbered from 0, trials or limits that are the same in every row.
 
     Args:
         columns: What was understood of each column.
         data: Column name to values of the kept rows.
         response: Name of the response.
+        constants: Name of a column that is left out for being the same in every row, to its value.
     """
-    views: dict[str, View] = {}
+    views = {name: View("", constant=value) for name, value in constants.items() if name not in data}
     for column in columns:
         if not column.used or column.name == response:
             continue
@@ -42,7 +50,19 @@ def offered_views(
             wanted = [f"{stem}_{level}" for level in column.levels]
             names = python_names(wanted, {*data, *views})
             views |= {name: View(column.name, level=code) for code, name in enumerate(names)}
+        (own,) = python_names([split_unit(column.original)[0]])
+        if column.name == f"{own}_code" and own not in data and own not in views:
+            views[own] = View(column.name, levels=_own_values(column.levels))
     return views
+
+
+def _own_values(levels: Sequence[str]) -> tuple[int | float | str, ...]:
+    """What a table has where programs have codes: numbers where all levels are."""
+    try:
+        numbers = [float(level) for level in levels]
+    except ValueError:
+        return tuple(levels)
+    return tuple(int(each) if each.is_integer() else each for each in numbers)
 
 
 def _short(value: float, scale: float) -> float:
