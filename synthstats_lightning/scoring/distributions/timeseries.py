@@ -18,7 +18,8 @@ from synthstats_lightning.scoring.distributions.base import (
     over_core,
     real_vector,
 )
-from synthstats_lightning.scoring.distributions.gaussian import Subsets, gaussian_subsets
+from synthstats_lightning.scoring.distributions.gaussian import Subsets
+from synthstats_lightning.scoring.distributions.linear_sequence import LinearSequence
 from synthstats_lightning.scoring.distributions.location_scale import Normal
 from synthstats_lightning.scoring.distributions.sampling import standard_normal
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI, broadcast_tensors
@@ -52,14 +53,20 @@ def random_walk(entry: Entry, start: Distribution, step: Distribution) -> Distri
         steps = step.sample(generator, (*batch, length - 1, *event), *parameters[count:])
         return torch.cumsum(torch.cat([first, steps], axis), axis)
 
-    def subsets(value: Tensor, given: Tensor, *parameters: Tensor) -> Subsets:
-        mu0, sigma0, mu, sigma = parameters
+    def sequence(length: int, mu0: Tensor, sigma0: Tensor, mu: Tensor, sigma: Tensor) -> LinearSequence:
         along = _flat([mu0.unsqueeze(-1), sigma0.unsqueeze(-1)], 1)
-        steps = _flat([mu, sigma], len(value) - 1)
+        steps = _flat([mu, sigma], length - 1)
         mean = torch.cat(_together([along[0], steps[0]]), -1)
         scale = torch.cat(_together([along[1], steps[1]]), -1)
-        rho = torch.ones(1, 1, dtype=torch.float64)
-        return _gaussian_sequence(value, given, mean, scale, rho)
+        return LinearSequence(mean, scale, torch.ones(1, 1, dtype=torch.float64))
+
+    def subsets(value: Tensor, given: Tensor, *parameters: Tensor) -> Subsets:
+        return sequence(len(value), *parameters).subsets(value, given)
+
+    def part(value: Tensor, given: Tensor, *parameters: Tensor) -> Tensor:
+        return sequence(len(value), *parameters).part(value, given)
+
+    linear = start is Normal.distribution and step is Normal.distribution
 
     return Distribution(
         entry=entry,
@@ -67,7 +74,8 @@ def random_walk(entry: Entry, start: Distribution, step: Distribution) -> Distri
         log_kernel=log_kernel,
         sample=sample,
         anchor=start.anchor,
-        subsets=subsets if start is Normal.distribution and step is Normal.distribution else None,
+        subsets=subsets if linear else None,
+        part=part if linear else None,
     )
 
 
@@ -112,15 +120,19 @@ def autoregression(entry: Entry, start: Distribution) -> Distribution:
             values.append(mean + sigma * noise[..., t - order])
         return torch.stack(values, -1)
 
-    def subsets(
-        value: Tensor, given: Tensor, constant: Tensor, rho: Tensor, sigma: Tensor, *first: Tensor
-    ) -> Subsets:
-        order, rest = rho.shape[-1], len(value) - rho.shape[-1]
+    def sequence(length: int, constant: Tensor, rho: Tensor, sigma: Tensor, *first: Tensor) -> LinearSequence:
+        order = rho.shape[-1]
         begin = _flat(list(first), order)
-        later = _flat([constant.unsqueeze(-1), sigma.unsqueeze(-1)], rest)
+        later = _flat([constant.unsqueeze(-1), sigma.unsqueeze(-1)], length - order)
         mean = torch.cat(_together([begin[0], later[0]]), -1)
         scale = torch.cat(_together([begin[1], later[1]]), -1)
-        return _gaussian_sequence(value, given, mean, scale, rho.reshape(-1, order))
+        return LinearSequence(mean, scale, rho.reshape(-1, order))
+
+    def subsets(value: Tensor, given: Tensor, *parameters: Tensor) -> Subsets:
+        return sequence(len(value), *parameters).subsets(value, given)
+
+    def part(value: Tensor, given: Tensor, *parameters: Tensor) -> Tensor:
+        return sequence(len(value), *parameters).part(value, given)
 
     return Distribution(
         entry=entry,
@@ -129,6 +141,7 @@ def autoregression(entry: Entry, start: Distribution) -> Distribution:
         sample=sample,
         anchor=start.anchor,
         subsets=subsets if start is Normal.distribution else None,
+        part=part if start is Normal.distribution else None,
     )
 
 
@@ -141,32 +154,6 @@ def _together(parts: Sequence[Tensor]) -> list[Tensor]:
     """Parameters with the same number of particles."""
     particles = max(part.shape[0] for part in parts)
     return [part.expand(particles, -1) for part in parts]
-
-
-def _gaussian_sequence(value: Tensor, given: Tensor, mean: Tensor, scale: Tensor, rho: Tensor) -> Subsets:
-    """Parts of a linear sequence of independent normal innovations.
-
-    Entry t is its innovation plus `sum_i rho_i x_(t-i)`, but for the first ones, which are their innovations.
-
-    Args:
-        value: The sequence `[n]`.
-        given: Which entries are given.
-        mean: Means of the innovations `[particles, n]`.
-        scale: The standard deviations of the innovations.
-        rho: Coefficients `[particles, order]`.
-    """
-    n, order = len(value), rho.shape[-1]
-    particles = max(part.shape[0] for part in (mean, scale, rho))
-    system = torch.eye(n, dtype=torch.float64).repeat(particles, 1, 1)
-    rows = torch.arange(order, n)
-    for lag in range(1, order + 1):
-        system[:, rows, rows - lag] = -rho[:, lag - 1 : lag].expand(particles, len(rows))
-    spread = torch.diag_embed(scale.expand(particles, n))
-    solved = torch.linalg.solve_triangular(
-        system, torch.cat([spread, mean.expand(particles, n).unsqueeze(-1)], -1), upper=False
-    )
-    root = solved[..., :-1]
-    return gaussian_subsets(value - solved[..., -1], root @ root.mT, given)
 
 
 def volatilities(
