@@ -20,6 +20,7 @@ from synthstats_lightning.scoring.density.target import (
     GradientNeeded,
     RowSubset,
     Target,
+    densities_each,
     has_funnels,
     is_coupled,
 )
@@ -193,7 +194,7 @@ def _score_target(
     deadline: Deadline,
     check: Check | None,
 ) -> Score:
-    settings = settings.for_rows(target.num_observations, is_coupled(target))
+    settings = settings.for_rows(target.num_observations, is_coupled(target), densities_each(target))
     generator = torch.Generator().manual_seed(seed)
     observed = observed_posterior(target, held_out, settings, generator, deadline)
     posterior = observed.posterior

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -23,6 +24,10 @@ MANY_ROWS = 2_000
 """Beyond so many rows they are evaluated in parts, and draws are fewer."""
 MOST_NUMBERS = 45_000_000
 """Draws times rows of the largest table of densities that is kept then."""
+MOST_DENSITIES = 4_000_000
+"""Densities of rows that the last draws take together, where one draw takes several of each row."""
+ENOUGH_DRAWS = 1_000
+"""Draws that make an error of some hundredths of a nat, so that no fewer are made for that reason."""
 FEWEST_DRAWS = 500
 """Rows are too many where fewer draws fit into such a table."""
 FEWEST_PRIOR_DRAWS = 128
@@ -165,8 +170,8 @@ class EngineSettings:
         order = get_args(LastScore)
         return self.last_score is None or order.index(score) <= order.index(self.last_score)
 
-    def for_rows(self, rows: int, coupled: bool = False) -> EngineSettings:
-        """The same settings with fewer draws where rows are many.
+    def for_rows(self, rows: int, coupled: bool = False, each: int = 1) -> EngineSettings:
+        """The same settings with fewer draws where rows are many, or each is dear.
 
         Tables of draws and rows are then kept within `MOST_NUMBERS`. Posteriors given thousands of rows are
         narrow, so that fewer draws from the prior say as much of where they are.
@@ -175,12 +180,15 @@ class EngineSettings:
             rows: Rows of the response.
             coupled: Whether they depend on each other given the parameters: a block was integrated out, the
                 others are few, and each density of a row takes much.
+            each: How many densities of a row it takes to know that of one draw.
 
         Raises:
             ProgramFailure: `SCORER_LIMIT` where rows are more than memory has room for.
         """
         if rows <= MANY_ROWS:
-            return self
+            enough = max(MOST_DENSITIES // (rows * each), ENOUGH_DRAWS) if rows and each > 1 else math.inf
+            draws = int(min(self.importance_draws, enough))
+            return replace(self, importance_draws=draws, fold_draws=min(self.fold_draws, draws))
         most = MOST_NUMBERS // rows
         if most < FEWEST_DRAWS:
             raise ProgramFailure(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
+from synthstats_lightning.scoring.distributions.bounded_counts import CumulativeLogit
 from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
 
 
@@ -43,6 +44,10 @@ def accurate_form(graph: ModelGraph, node: int, constants: Sequence[Tensor | Non
         mean = _negative_binomial_mean(graph, inputs, constants)
         if mean is not None:
             return Form(NegativeBinomialMean.distribution, (inputs[0], mean))
+    if distribution.name == "Categorical" and node == graph.response:
+        parts = _cumulative_logits(graph, inputs[0], constants)
+        if parts is not None:
+            return Form(CumulativeLogit.distribution, parts)
     return Form(distribution, inputs)
 
 
@@ -61,6 +66,50 @@ def _negative_binomial_mean(
         if _same(n, other, constants):
             return term
     return None
+
+
+def _cumulative_logits(
+    graph: ModelGraph, p: int, constants: Sequence[Tensor | None]
+) -> tuple[int, int] | None:
+    """Nodes of thresholds and shift if `p` is spelled as differences of `0, sigmoid(thresholds - shift), 1`.
+
+    Args:
+        graph: The model graph, its shapes known.
+        p: Node of the probabilities, categories along the last axis.
+        constants: Value of every node that depends on no parameter.
+    """
+    if graph.nodes[p].op != "sub" or not graph.shapes:
+        return None
+    above, below = graph.nodes[p].inputs
+    if not (_is_slice(graph, above, [1, None, None]) and _is_slice(graph, below, [None, -1, None])):
+        return None
+    (joined,) = graph.nodes[above].inputs
+    if graph.nodes[below].inputs != (joined,) or graph.nodes[joined].op != "concatenate":
+        return None
+    axis, parts = len(graph.shapes[joined]) - 1, graph.nodes[joined].inputs
+    if graph.nodes[joined].attributes["axis"] != axis or len(parts) != 3:
+        return None
+    first, odds, last = parts
+    ends = zip((first, last), (0.0, 1.0), strict=True)
+    if any((x := constants[i]) is None or x.shape[-1] != 1 or bool((x != end).any()) for i, end in ends):
+        return None
+    scores = graph.nodes[odds].inputs[0]
+    if graph.nodes[odds].op != "sigmoid" or graph.nodes[scores].op != "sub":
+        return None
+    thresholds, shift = graph.nodes[scores].inputs
+    categories, own, each = (graph.shapes[i] for i in (scores, thresholds, shift))
+    fits = own[-1:] == categories[-1:] and each[-1:] in ((1,), ())
+    return (thresholds, shift) if fits and len(each) == len(categories) else None
+
+
+def _is_slice(graph: ModelGraph, node: int, last: list[int | None]) -> bool:
+    """Whether a node is a slice along the last axis of another and nothing else."""
+    if graph.nodes[node].op != "index":
+        return False
+    (source,) = graph.nodes[node].inputs
+    *others, own = graph.nodes[node].attributes["index"]
+    whole = all(entry == {"slice": [None, None, None]} for entry in others)
+    return whole and own == {"slice": last} and len(others) == len(graph.shapes[source]) - 1
 
 
 def _same(first: int, second: int, constants: Sequence[Tensor | None]) -> bool:

@@ -179,6 +179,11 @@ def own_densities(
     return pointwise(target, theta, log_likelihood).own if is_coupled(target) else log_likelihood
 
 
+def densities_each(target: Target) -> int:
+    """How many densities of each row it takes to know that of one draw: nodes, where a rule integrates."""
+    return int(getattr(target, "densities_each", 1))
+
+
 def is_coupled(target: Target) -> TypeGuard[Coupled]:
     """Whether a target's rows depend on each other given the parameters."""
     # not isinstance, which looks a protocol's every member up and is asked for each evaluation

@@ -35,16 +35,26 @@ from synthstats_lightning.scoring.numerics.special import (
     broadcast_tensors,
     count_log,
     count_log1p,
+    log1mexp,
     softplus,
 )
 
 LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
+FARTHEST_THRESHOLD = 1e100
+"""Stands for thresholds at either end of all."""
 MOST_FROM_URN = 4096
 """Draws from an urn that are made one by one; beyond, their number is as good as normal."""
 _BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
 _BINOMIAL_LOGIT = entry(
     "BinomialLogit", {"n": Domain.COUNT, "logit_p": Domain.REAL}, Support.COUNT_TO, bounds=(None, "n")
+)
+
+_CUMULATIVE_LOGIT = entry(
+    "CumulativeLogit",
+    {"thresholds": Domain.REAL, "shift": Domain.REAL},
+    Support.CATEGORIES,
+    parameter_ranks=(1, 1),
 )
 
 
@@ -284,6 +294,58 @@ class Categorical(Definition):
         # the first of K independent exponential clocks of rates p
         clocks = standard_exponential(generator, (*shape, p.shape[-1])) / p
         return clocks.argmin(-1).to(torch.float64)
+
+
+class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
+    """0, 1, ... of which at most k has the log-odds `thresholds[k] - shift` (McCullagh 1980).
+
+    Ordered logistic regression without the probabilities of the categories that were not observed, and
+    without their differences: `F(b) - F(a) = F(b) F(-a) (1 - exp(a - b))`. Thresholds that fall along the
+    last axis, which may be any number of one less than categories, have density zero.
+    """
+
+    support_parameters = (0,)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, thresholds: Tensor, shift: Tensor) -> Tensor:
+        return counts(value) & (value <= thresholds.shape[-1])
+
+    @staticmethod
+    def log_kernel(offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor) -> Tensor:
+        last = thresholds.shape[-1]
+        category = statistics[0].clamp(0, last).long()
+        steps = torch.diff(thresholds, dim=-1)
+        ends = torch.zeros_like(thresholds[..., :1])
+        between = torch.cat([ends, log1mexp(-steps), ends], -1)
+        at = shift.squeeze(-1)
+        # an end is as far as no logarithm goes, and finite: sums over categories pick entries
+        far = torch.full_like(ends, FARTHEST_THRESHOLD)
+        upper = _at(torch.cat([thresholds, far], -1), category) - at
+        lower = _at(torch.cat([-far, thresholds], -1), category) - at
+        found = offset + _at(between, category) - softplus(-upper) - softplus(lower)
+        rising = (steps >= 0).all(-1)
+        return found if bool(rising.all()) else torch.where(rising, found, -math.inf)
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator, shape: tuple[int, ...], thresholds: Tensor, shift: Tensor
+    ) -> Tensor:
+        noise = torch.logit(standard_uniform(generator, shape)).unsqueeze(-1)
+        return (noise > thresholds - shift).sum(-1).to(torch.float64)
+
+
+def _at(vectors: Tensor, index: Tensor) -> Tensor:
+    """Entries of vectors along the last axis, one of each, broadcast over the axes before it."""
+    if index.ndim == 1 and vectors.ndim > 1 and vectors.shape[-2] == 1:
+        own = vectors.squeeze(-2)
+        if not bool(torch.isfinite(own).all()):
+            return own.index_select(-1, index)
+        # several times as fast as a selection, and exact: all other products are 0
+        chosen = torch.nn.functional.one_hot(index, own.shape[-1]).to(own.dtype)
+        return own @ chosen.T
+    index, _ = broadcast_tensors(index, vectors[..., 0])
+    return vectors.expand(*index.shape, vectors.shape[-1]).gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
 
 class DiracDelta(Definition, entry=DIRAC_DELTA):

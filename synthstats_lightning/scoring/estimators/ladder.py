@@ -12,6 +12,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.density.target import (
     Standardisable,
     Target,
+    densities_each,
     evaluate,
     has_funnels,
     is_coupled,
@@ -85,7 +86,7 @@ def estimate_posterior(
     Raises:
         ProgramFailure: See `climb`; also `SCORER_LIMIT` where the whole model has too many parameters.
     """
-    settings = settings.for_rows(target.num_observations, is_coupled(target))
+    settings = settings.for_rows(target.num_observations, is_coupled(target), densities_each(target))
     posterior = climb(target, settings, generator, deadline)
     if not is_unchecked(posterior.target):
         return posterior

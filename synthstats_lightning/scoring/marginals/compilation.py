@@ -13,6 +13,8 @@ from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.scoring.density.diagonals import with_known_diagonals
+from synthstats_lightning.scoring.density.distances import with_known_distances
 from synthstats_lightning.scoring.density.expressions import (
     Bounds,
     Step,
@@ -35,11 +37,12 @@ from synthstats_lightning.scoring.density.layout import (
     find_parameters,
     flat_hyperparameters,
 )
+from synthstats_lightning.scoring.density.pairs import find_pairs
 from synthstats_lightning.scoring.density.reparametrise import accurate_form
 from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.structural import Layout, Shape, core_view
 from synthstats_lightning.scoring.density.terms import Operand, Term
-from synthstats_lightning.scoring.distributions import Distribution
+from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.distributions.truncated import rounded
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, make_plan
 from synthstats_lightning.scoring.marginals.labels.sites import cannot
@@ -152,6 +155,10 @@ def compile_graph(
     """
     shapes, dtypes = node_types(graph, covariates)
     constants = [None if array is None else as_tensor(array) for array in constant_values(graph, covariates)]
+    if distribution_of(graph.nodes[graph.response].attributes).event_rank:
+        known = with_known_diagonals(with_known_distances(graph, constants), constants)
+        if known is not graph:
+            return compile_graph(known, covariates, response, anchors, rounding)
     parameters = find_parameters(graph, constants, anchors)
     dependents = _dependents(graph, parameters)
     rank = max(1, *(len(shapes[i]) for i, c in enumerate(constants) if c is None))
@@ -319,6 +326,8 @@ def _steps(
 ) -> tuple[Step, ...]:
     """Every call in order; fills in what is known of each result."""
     selected = selected_nodes(graph)
+    one_draw = distribution_of(graph.nodes[graph.response].attributes).event_rank
+    pairs = find_pairs(graph, shapes, constants) if one_draw else None
     by_node = {dependent.parameter.node: dependent for dependent in dependents}
     steps: list[Step] = []
     for index, node in enumerate(graph.nodes):
@@ -329,18 +338,26 @@ def _steps(
                 steps += _interval_steps(by_node[index], node.inputs, constants)
             continue
         bounds[index] = result_bounds(node, bounds, constants)
-        layout = Layout(tuple(shapes[i] for i in node.inputs), shapes[index], rank, node.attributes)
+        here, known = shapes, constants
+        if pairs is not None and index in pairs.members:
+            node, here, known = pairs.node(node), pairs.shapes, pairs.constants
+        layout = Layout(tuple(here[i] for i in node.inputs), here[index], rank, node.attributes)
         first = node.inputs[0]
         function = compile_node(
             node,
             dtypes[index],
             [dtypes[i] for i in node.inputs],
             layout,
-            [constants[i] for i in node.inputs],
+            [known[i] for i in node.inputs],
             positive=constants[first] is None and bounds[first].lower >= 0,
             selected=index in selected,
         )
-        steps.append(Step(index, function, tuple(i for i in node.inputs if constants[i] is None)))
+        inputs = tuple(i for i in node.inputs if constants[i] is None)
+        if pairs is not None and index in pairs.members:
+            function = pairs.gathered(function, inputs)
+        if pairs is not None and index in pairs.roots:
+            function = pairs.spread(function, shapes[index], rank)
+        steps.append(Step(index, function, inputs))
     return tuple(steps)
 
 

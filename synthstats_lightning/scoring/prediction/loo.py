@@ -15,6 +15,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.density.target import (
     Pointwise,
     Target,
+    densities_each,
     finite_or_minus_infinity,
     is_coupled,
     is_dear,
@@ -112,7 +113,7 @@ def leave_one_out(
     Raises:
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
-    settings = settings.for_rows(target.num_observations, is_coupled(target))
+    settings = settings.for_rows(target.num_observations, is_coupled(target), densities_each(target))
     if is_dear(target):
         fewer = of_refits(target, settings)
         return _dear(target, particles, search, fewer, generator, deadline, first_row)

@@ -19,6 +19,8 @@ TOLERANCE = 0.01
 """Largest accepted difference between the rule and a finer one, in nats."""
 CHECK_WORK = 20.0
 """How many times as many nodes the check takes: finer, wider and around more modes."""
+FORM_SHARE = 0.25
+"""Work of a row's known form at a node over that of its density."""
 FINER = 8.0
 """How many times as many nodes draws of the latent are chosen from as integrals take."""
 
@@ -38,6 +40,12 @@ class GroupIntegrated(GroupTarget[Quadrature]):
         """What was integrated out, and how well."""
         size = self.quadrature.integrand.parameter.size
         return Integration("quadrature", size, self.check)
+
+    @property
+    def densities_each(self) -> int:
+        """Densities of a row for each draw: one at every node, or of a form that takes a few operations."""
+        nodes = 2 * math.ceil(REACHES[0] / STEP) + 1
+        return nodes if self.quadrature.form is None else max(1, round(FORM_SHARE * nodes))
 
     def complete(
         self,
