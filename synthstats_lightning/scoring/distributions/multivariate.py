@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from synthstats_lightning.programs.distribution import Domain, Support, entry
 from synthstats_lightning.scoring.distributions.base import (
     Definition,
+    Distribution,
     Statistics,
     real_vector,
 )
@@ -54,6 +56,80 @@ class MvNormal(Definition):
         cov = cov.reshape(-1, n, n)
         particles = max(len(residual), len(cov))
         return gaussian_subsets(residual.expand(particles, n), cov.expand(particles, n, n), given)
+
+
+_NORMAL_BLOCKS = entry(
+    "NormalBlocks",
+    {"mu": Domain.REAL, "entries": Domain.REAL},
+    Support.REAL,
+    event_rank=1,
+    parameter_ranks=(1, 1),
+    event_from=("mu",),
+)
+
+
+def normal_blocks(
+    blocks: Int[Tensor, "blocks length"], places: Int[Tensor, "some length length"]
+) -> Distribution:
+    """Normal vectors whose covariance is 0 between blocks of their entries.
+
+    Args:
+        blocks: Entries of each block, ascending.
+        places: Where each entry of a block's covariance stands among `entries`; of one block if all have the
+            same.
+
+    Returns:
+        A distribution of the mean `mu` and of `entries`, from which covariances are read.
+    """
+
+    def covariances(entries: Tensor) -> Tensor:
+        return entries.index_select(-1, places.reshape(-1)).reshape(*entries.shape[:-1], *places.shape)
+
+    def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, entries: Tensor) -> Tensor:
+        lower, exists = cholesky_factor(covariances(entries))
+        distance = squared_distance((statistics[0] - mu)[..., blocks], lower).sum(-1)
+        log_scale = log_determinant(lower).expand(*lower.shape[:-3], len(blocks)).sum(-1)
+        result = offset - 0.5 * distance - log_scale - blocks.numel() * HALF_LOG_TWO_PI
+        return torch.where(exists.all(-1), result, -math.inf)
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], mu: Tensor, entries: Tensor) -> Tensor:
+        lower, exists = cholesky_factor(covariances(entries))
+        noise = standard_normal(generator, shape)[..., blocks].unsqueeze(-1)
+        deviation = torch.empty(shape, dtype=torch.float64)
+        deviation[..., blocks] = (lower @ noise).squeeze(-1)
+        return torch.where(exists.all(-1, keepdim=True), mu + deviation, torch.nan)
+
+    def subsets(value: Tensor, given: Tensor, mu: Tensor, entries: Tensor) -> Subsets:
+        residual = (value - mu).reshape(-1, value.shape[-1])[:, blocks]
+        cov = covariances(entries.reshape(-1, entries.shape[-1]))
+        known = given[blocks].to(torch.float64)
+        # an entry that is not given is made one that says nothing of the others, nor of the density
+        both = cov * known[:, :, None] * known[:, None] + torch.diag_embed(1.0 - known)
+        lower, exists = cholesky_factor(both if not bool(given.all()) else cov)
+        precision = torch.cholesky_inverse(lower.flatten(0, 1)).reshape(lower.shape)
+        weighted = (precision @ (residual * known).unsqueeze(-1)).squeeze(-1)
+        quadratic = (residual * known * weighted).sum(-1)
+        log_scale = log_determinant(lower) + known.sum(-1) * HALF_LOG_TWO_PI
+        total = (-0.5 * quadratic - log_scale).sum(-1)
+        total = torch.where(exists.all(-1), total, -math.inf)
+        spread = precision.diagonal(dim1=-2, dim2=-1)
+        cross = cov * known[:, None]
+        apart = residual - (cross @ weighted.unsqueeze(-1)).squeeze(-1)
+        left = cov.diagonal(dim1=-2, dim2=-1) - ((cross @ precision) * cross).sum(-1)
+        less = 0.5 * (weighted.square() / spread - torch.log(spread)) + HALF_LOG_TWO_PI
+        more = -0.5 * (apart.square() / left + torch.log(left)) - HALF_LOG_TWO_PI
+        change = torch.where(known > 0, less, more)
+        changed = torch.empty(len(total), len(value), dtype=torch.float64)
+        changed[:, blocks] = total[:, None, None] + change
+        return Subsets(*(x.nan_to_num(nan=-math.inf, neginf=-math.inf) for x in (total, changed)))
+
+    return Distribution(
+        entry=_NORMAL_BLOCKS,
+        inside=real_vector,
+        log_kernel=log_kernel,
+        sample=sample,
+        subsets=subsets,
+    )
 
 
 class MvStudentT(Definition):

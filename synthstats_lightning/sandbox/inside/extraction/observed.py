@@ -88,17 +88,60 @@ def response_entry(
             " whose parameters depend on the row",
         )
     distribution = distribution_of(laws[0])
+    if distribution.name == "MvNormal":
+        return _one_normal_vector(builder, observed, laws[0])
     if distribution.event_rank:
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
             f"a {distribution.name} of rows in another order or shape: observe the response as it is",
         )
-    order = np.concatenate([part.ravel() for _, part in observed])
+    order = _order(observed)
     inputs = [
         _parameter(builder, [(entry.inputs[place], part.shape) for entry, part in observed], rank, order)
         for place, rank in enumerate(distribution.ranks)
     ]
     return builder.random(laws[0], inputs, str(first.attributes["name"]), (schema.num_rows,))
+
+
+def _one_normal_vector(
+    builder: GraphBuilder, observed: Sequence[tuple[Entry, Rows]], law: dict[str, Any]
+) -> Entry:
+    """Independent normal vectors as one of all rows, whose covariance is 0 between them.
+
+    Args:
+        builder: Makes the nodes of the model graph.
+        observed: Random entries of vectors along the last axis, and the row at each of their places.
+        law: Their distribution.
+    """
+    order = _order(observed)
+    mean = _parameter(builder, [(entry.inputs[0], part.shape) for entry, part in observed], 0, order)
+    if mean.shape != order.shape:
+        mean = builder.apply("broadcast_to", mean, shape=[len(order)])
+    # every entry of every covariance behind a zero, and which of them stands between two rows
+    flat, places = [builder.constant(np.zeros(1))], np.zeros((len(order), len(order)), dtype=np.int64)
+    start, behind = 0, 1
+    for entry, part in observed:
+        cov, length = entry.inputs[1], part.shape[-1]
+        each = int(np.prod(cov.shape[:-2])) > 1
+        size = int(np.prod(cov.shape))
+        flat.append(builder.apply("reshape", cov, shape=[size]))
+        own = np.arange(length * length).reshape(length, length)
+        for vector in range(part.size // length):
+            here = slice(start, start + length)
+            places[here, here] = behind + own + (vector * length * length if each else 0)
+            start += length
+        behind += size
+    back = np.argsort(order)
+    joined = builder.apply("concatenate", *flat, axis=0)
+    taken = builder.apply("take", joined, builder.constant(places[back][:, back].ravel()), axis=0)
+    whole = builder.apply("reshape", taken, shape=[len(order), len(order)])
+    name = str(observed[0][0].attributes["name"])
+    return builder.random(law, [mean, whole], name, (len(order),))
+
+
+def _order(observed: Sequence[tuple[Entry, Rows]]) -> Rows:
+    """The row of the data at each place of the observed variables, one after another."""
+    return np.concatenate([part.ravel() for _, part in observed])
 
 
 def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> Entry:
