@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from synthstats_lightning.programs.failure import OUT_OF_TIME, FailureCategory, ProgramFailure
 
-ENGINE_VERSION = "21"
+ENGINE_VERSION = "22"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
 
 LastScore = Literal["evidence", "elpd", "heldout_lpd"]
@@ -186,8 +185,11 @@ class EngineSettings:
             ProgramFailure: `SCORER_LIMIT` where rows are more than memory has room for.
         """
         if rows <= MANY_ROWS:
-            enough = max(MOST_DENSITIES // (rows * each), ENOUGH_DRAWS) if rows and each > 1 else math.inf
-            draws = int(min(self.importance_draws, enough))
+            draws = self.importance_draws
+            if rows and each > 1:
+                draws = min(draws, max(MOST_DENSITIES // (rows * each), ENOUGH_DRAWS))
+            if draws == self.importance_draws:
+                return self
             return replace(self, importance_draws=draws, fold_draws=min(self.fold_draws, draws))
         most = MOST_NUMBERS // rows
         if most < FEWEST_DRAWS:

@@ -11,7 +11,10 @@ from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import Partial, RowSubset, Target
-from synthstats_lightning.scoring.marginals.clusters.integrator import integrate_clusters
+from synthstats_lightning.scoring.marginals.clusters.integrator import (
+    integrate_clusters,
+    integrate_small_clusters,
+)
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
@@ -69,6 +72,7 @@ Integrator = Callable[[Density], Integrated | None]
 INTEGRATORS: tuple[Integrator, ...] = (
     integrate_gaussian,
     integrate_groups,
+    integrate_small_clusters,
     integrate_laplace,
     integrate_clusters,
 )

@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.marginals.groups.integrand import (
     repeated,
     without_latent,
 )
+from synthstats_lightning.scoring.numerics.sums import sum_last
 
 
 class ClusterIntegrand:
@@ -93,7 +94,7 @@ class ClusterIntegrand:
         if rows.shape != shape:
             rows = rows.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
         return Terms(
-            plain(prior.reshape(particles, nodes, groups, dims).sum(-1)),
+            plain(sum_last(prior.reshape(particles, nodes, groups, dims))),
             plain(rows.reshape(particles, nodes, -1)),
         )
 

@@ -23,6 +23,10 @@ EASY = 10
 """Dimensions up to which estimators take a whole model well."""
 MOST_LEFT = 12
 """Most dimensions that may be left."""
+FEW_LEFT = 8
+"""Most dimensions that may be left where a normal approximation of all latents could be taken instead."""
+LITTLE_WORK = 12_000
+"""Most densities of rows for one particle there: those of 240 rows under a rule of 49 nodes."""
 MOST_ROWS = 2_000
 """Most rows of a response."""
 SCOUTS = 32
@@ -31,6 +35,19 @@ SCOUT_POINTS = 64
 """Prior draws of the latents at each of them."""
 CLOSE = 0.005
 """Nats within which a rule agrees with the next one at the reference, to be taken."""
+
+
+def integrate_small_clusters(density: Density) -> ClusterIntegrated | None:
+    """`integrate_clusters` where that takes less work than a search for the mode of all latents at once.
+
+    Args:
+        density: The model with its data.
+    """
+    clustering = find_clustering(density.compiled) if density.dimension > EASY else None
+    if clustering is None or density.dimension - num_latents(clustering) > FEW_LEFT:
+        return None
+    nodes = ORDERS[clustering.dimensions][0] ** clustering.dimensions
+    return integrate_clusters(density) if density.num_observations * nodes <= LITTLE_WORK else None
 
 
 def integrate_clusters(density: Density) -> ClusterIntegrated | None:
@@ -57,7 +74,8 @@ def integrate_clusters(density: Density) -> ClusterIntegrated | None:
 
 def _plain(parameter: Parameter) -> bool:
     """Whether a parameter's unconstrained coordinate depends on no other parameter."""
-    return parameter.transform is Transform.IDENTITY or parameter.transform in ALONE
+    constant = {Transform.IDENTITY, Transform.INTERVAL}
+    return parameter.transform in constant or parameter.transform in ALONE
 
 
 def _integrated(density: Density, clustering: Clustering) -> ClusterIntegrated:
