@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import torch
-from scipy import stats
+from scipy import special, stats
 from scipy.special import logsumexp
 
 from synthstats_lightning.programs.graph import DataSchema
@@ -17,12 +17,18 @@ from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
 from synthstats_lightning.sandbox.inside.response import sentinel
 from synthstats_lightning.scoring.engine import score_graph
+from synthstats_lightning.scoring.marginals.clusters import modes
 from synthstats_lightning.scoring.marginals.clusters.clustering import find_clustering
-from synthstats_lightning.scoring.marginals.clusters.integrator import integrate_clusters
+from synthstats_lightning.scoring.marginals.clusters.integrator import (
+    integrate_clusters,
+    integrate_small_clusters,
+)
 from synthstats_lightning.scoring.marginals.clusters.quadrature import rule
+from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.settings import EngineSettings
+from tests.sandbox.in_process import model_and_graph
 
 SIZES = [5, 3, 6, 4, 2, 5]
 G = np.repeat(np.arange(6), SIZES)
@@ -241,3 +247,54 @@ def test_rules_are_exact_for_normal_moments(order, dims):
     assert weight.sum() == pytest.approx(1.0, abs=1e-12)
     assert (weight * z[:, 0].numpy() ** 2).sum() == pytest.approx(1.0, abs=1e-6)
     assert (weight * z[:, 0].numpy() ** 4 * z[:, 1].numpy() ** 2).sum() == pytest.approx(3.0, abs=1e-3)
+
+
+def test_eigenvectors_of_two_by_two_are_lapacks() -> None:
+    matrix = torch.randn(200, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    matrix = matrix + matrix.mT
+    matrix[0], matrix[1] = torch.eye(2), torch.diag(torch.tensor([3.0, -1.0]))
+    values, vectors = modes._eigen(matrix)
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(matrix))
+    torch.testing.assert_close((vectors * values[..., None, :]) @ vectors.mT, matrix)
+    torch.testing.assert_close(vectors @ vectors.mT, torch.eye(2, dtype=torch.float64).expand_as(matrix))
+
+
+MAGNESIUM = """
+trial = np.repeat(np.arange(5), 2)
+with pm.Model() as model:
+    pc = pm.Uniform("pc", 0, 1, shape=5)
+    mu = pm.Uniform("mu", -10, 10)
+    tau = pm.Uniform("tau", 0, 50)
+    theta = pm.Normal("theta", mu, tau, shape=5)
+    pm.Binomial("r", n=n, logit_p=pm.math.logit(pc[trial]) + theta[trial] * treated, observed=r)
+"""
+"""Latents between constant bounds (the meta-analysis of magnesium trials of BUGS, shortened)."""
+
+
+def test_latents_between_constant_bounds_are_integrated_out() -> None:
+    columns = {"n": np.array([36, 40, 135, 135, 200, 200, 46, 48, 148, 150])}
+    columns["treated"] = np.tile([0, 1], 5)
+    deaths = np.array([2, 1, 23, 9, 7, 2, 1, 1, 8, 10])
+    schema = DataSchema(dict.fromkeys(columns, "int64"), "r", "int64", 10)
+    _, document = model_and_graph(MAGNESIUM, schema, columns)
+    graph = parse_graph(json.dumps(document), schema)
+    density = build_density(graph, columns, deaths)
+    target = integrate_small_clusters(density)
+    assert isinstance(target, ClusterIntegrated)
+    assert (target.dimension, target.integration.size) == (2, 10)
+    theta = torch.tensor([[-0.02, -4.0], [0.03, -3.2]], dtype=torch.float64)
+    found = target.marginal_likelihood(theta)
+    # trial by trial over a grid of the baseline's log-odds, the effect by Gauss and Hermite
+    own = target.others.constrain(theta)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    u = np.linspace(-14.0, 14.0, 6001)
+    for particle in range(2):
+        mu, tau = float(own["mu"][particle]), float(own["tau"][particle])
+        total = 0.0
+        for trial in range(5):
+            rows = slice(2 * trial, 2 * trial + 2)
+            eta = u[:, None, None] + (mu + tau * nodes)[None, :, None] * columns["treated"][rows]
+            counts = stats.binom.logpmf(deaths[rows], columns["n"][rows], special.expit(eta)).sum(-1)
+            prior = stats.logistic.logpdf(u)[:, None] + np.log(weights / weights.sum())
+            total += special.logsumexp(counts + prior) + np.log(u[1] - u[0])
+        assert float(found[particle]) == pytest.approx(total, abs=0.01)
