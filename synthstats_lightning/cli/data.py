@@ -151,12 +151,14 @@ def task_yaml(task: CSVTask, settings: dict[str, Any]) -> str:
     usual = {name: each.default for name, each in signature(CSVTask).parameters.items()}
     given = {name: value for name, value in settings.items() if value != usual[name]}
     covariates = understood.covariates
+    # what is the same in every row is left out, and programs know it as a number
+    same = [c for c in understood.columns if not c.used and c.name in understood.views]
     roles = {column.original: column.role for column in covariates if column.role != "covariate"}
     written: dict[str, Any] = {
         **given,
         "description": task.description,
         "name": task.name,
-        "columns": list(dict.fromkeys(column.original for column in covariates)),
+        "columns": list(dict.fromkeys(column.original for column in (*covariates, *same))),
         "response_kind": understood.response_kind,
         **({"roles": roles} if roles else {}),
     }
@@ -164,7 +166,8 @@ def task_yaml(task: CSVTask, settings: dict[str, Any]) -> str:
         written["description"] = settings["description"]
     task_entry = {"class_path": "CSVTask", "init_args": written}
     document = {"data": {"class_path": "ReplayDataModule", "init_args": {"tasks": [task_entry]}}}
-    left_out = [" ".join(column.original.split()) for column in understood.columns if not column.used]
+    others = [column for column in understood.columns if not column.used and column not in same]
+    left_out = [" ".join(column.original.split()) for column in others]
     head = "# Written by `synthstats-lightning data`; `columns` and `roles` say what is used, and for what."
     head += f" Left out: {', '.join(left_out)}.\n" if left_out else "\n"
     return head + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)

@@ -100,3 +100,16 @@ def test_pictures_of_a_few_characters():
     assert rising == "".join(chr(0x2800 + bits) for bits in (0x40 | 0x20, 0x02 | 0x08))
     assert histogram(np.array([1.0, 1.0, 1.0, 1.0, 9.0]), width=3) == "█ ▂"
     assert len(scatter(np.ones(3), np.ones(3), width=5, height=2).splitlines()) == 2
+
+
+def test_what_is_the_same_in_every_row_stays_known_by_the_task_that_is_written(folder, capsys):
+    rows = "\n".join(f"{value},7.5,{group},x" for value, group in zip("135246", "aabbcc", strict=True))
+    (folder / "limits.csv").write_text(f"time,limit,group,note\n{rows}\n")
+    main(["data", "limits.csv", "--response", "time", "--output", "limits.yaml"])
+    text = (folder / "limits.yaml").read_text()
+    assert "Left out: note." in text
+    task = named_task("limits.yaml")
+    assert list(task.covariates) == ["group_code"]
+    assert task.views["limit"].constant == 7.5
+    assert task.views["group"].levels == ("a", "b", "c")
+    assert "limit" in capsys.readouterr().out

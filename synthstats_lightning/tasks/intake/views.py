@@ -35,7 +35,8 @@ def offered_views(
         response: Name of the response.
         constants: Name of a column that is left out for being the same in every row, to its value.
     """
-    views = {name: View("", constant=value) for name, value in constants.items() if name not in data}
+    views: dict[str, View] = {}
+    own = {name: View("", constant=value) for name, value in constants.items() if name not in data}
     for column in columns:
         if not column.used or column.name == response:
             continue
@@ -50,10 +51,10 @@ def offered_views(
             wanted = [f"{stem}_{level}" for level in column.levels]
             names = python_names(wanted, {*data, *views})
             views |= {name: View(column.name, level=code) for code, name in enumerate(names)}
-        (own,) = python_names([split_unit(column.original)[0]])
-        if column.name == f"{own}_code" and own not in data and own not in views:
-            views[own] = View(column.name, levels=_own_values(column.levels))
-    return views
+        (plain,) = python_names([split_unit(column.original)[0]])
+        if column.name == f"{plain}_code" and plain not in data:
+            own[plain] = View(column.name, levels=_own_values(column.levels))
+    return views | {name: view for name, view in own.items() if name not in views}
 
 
 def _own_values(levels: Sequence[str]) -> tuple[int | float | str, ...]:
