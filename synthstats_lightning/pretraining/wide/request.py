@@ -132,5 +132,5 @@ def request_of(task: Task) -> Request:
         task.ordered,
         dict(task.censoring),
         bool(task.censoring),
-        {name: view for name, view in task.views.items() if view.level is None},
+        {name: view for name, view in task.views.items() if view.standardises},
     )
