@@ -134,7 +134,8 @@ REFUSED = {
     "pm.Normal('y', a, s, observed=np.delete(length, 3))": "row 3 .* never",
     "pm.Normal('y', a, s, observed=length[:5]); pm.StudentT('z', nu=3, mu=a, sigma=s, observed=length[5:])":
         "different distributions [(]Normal and StudentT[)]: give the response one distribution",
-    "pm.MvNormal('y', np.zeros(9), np.eye(9), observed=length[::-1])": "MvNormal of rows in another order",
+    "pm.MvStudentT('y', nu=4, mu=np.zeros(9), scale=np.eye(9), observed=length[::-1])":
+        "MvStudentT of rows in another order",
     "y = pm.Normal('y', a, s, observed=length[:5]); pm.Normal('z', y[:4], s, observed=length[5:])":
         "depends on an observed one",
     "pm.Normal('y', a, s, observed=length); pm.Normal('z', 0, 1, observed=age)":

@@ -113,7 +113,7 @@ class _Scaled:
     """Constant rows that are multiplied, or divided, by something of a parameter.
 
     Attributes:
-        rows: The constant.
+        rows: What is constant of the product.
         scale: Node of what scales them, a number or one for each column.
         op: `"mul"` or `"div"`.
     """
@@ -143,7 +143,7 @@ def _rewritten(graph: ModelGraph, scaled: _Scaled, index: int, free: tuple[int, 
 
     Args:
         graph: The model graph.
-        scaled: The rows.
+        scaled: The rows and what scales them.
         index: Node of the distances.
         free: Nodes before it that nothing else reads, the last first.
     """

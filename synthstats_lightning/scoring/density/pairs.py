@@ -34,7 +34,7 @@ class Pairs:
     """Nodes that are evaluated for some entries of a matrix only.
 
     Attributes:
-        members: The nodes.
+        members: The nodes that are evaluated so.
         roots: Those that something else reads, as whole matrices.
         shapes: Shape of every node of the graph, that of members by entries.
         constants: Constants of the graph, those that members read by entries.
@@ -53,7 +53,7 @@ class Pairs:
         """A member's operation by entries: what only turns the matrix does nothing.
 
         Args:
-            node: The member.
+            node: A member of the graph.
         """
         if node.op == "sum":
             return Node("sum", node.inputs, {"axis": [1]})
@@ -64,7 +64,7 @@ class Pairs:
 
         Args:
             function: Gives the entries.
-            shape: The matrix's.
+            shape: Shape of the matrix.
             rank: Axes of every padded value after the particle axis.
         """
         entry, padded = self.entry, pad(shape, rank)
@@ -79,7 +79,7 @@ class Pairs:
         """A member's function where some of what it reads is there as a matrix already.
 
         Args:
-            function: Takes entries.
+            function: What takes entries and gives entries.
             inputs: Nodes of its inputs that depend on parameters.
         """
         whole = [i in self.roots for i in inputs]

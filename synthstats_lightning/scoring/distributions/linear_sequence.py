@@ -42,7 +42,7 @@ class LinearSequence(NamedTuple):
         Williams 2006, eqs. 5.10 to 5.12), with P the precision of the given entries.
 
         Args:
-            value: The sequence.
+            value: Entries of the sequence.
             given: Which entries are given; may be none.
         """
         joint, weighted, bands = self._innovations(value)
@@ -69,7 +69,7 @@ class LinearSequence(NamedTuple):
         """Log-density of the given entries alone.
 
         Args:
-            value: The sequence.
+            value: Entries of the sequence.
             given: Which entries are given; may be none.
         """
         joint, weighted, bands = self._innovations(value)

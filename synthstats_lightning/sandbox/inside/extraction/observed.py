@@ -111,7 +111,7 @@ def _one_normal_vector(
     Args:
         builder: Makes the nodes of the model graph.
         observed: Random entries of vectors along the last axis, and the row at each of their places.
-        law: Their distribution.
+        law: The attributes of their distribution.
     """
     order = _order(observed)
     mean = _parameter(builder, [(entry.inputs[0], part.shape) for entry, part in observed], 0, order)
