@@ -23,8 +23,8 @@ FEWEST_ROWS = 8
 FEWEST_NODES = 3
 WORTH = 0.7
 """Largest share of the entries that may differ."""
-DIGITS = 14
-"""Significant digits, of a matrix's largest entry, to which entries of one pair and another are equal."""
+BITS = 44
+"""Significant binary digits, of each entry's own, to which entries of one pair and another are equal."""
 
 Function = Callable[..., Tensor]
 
@@ -178,8 +178,7 @@ def _number(shape: Shape) -> Shape:
 
 def _different(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places of rows that differ from each other, and for every row which of them it is."""
-    largest = np.abs(entries).max(0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rounded = np.where(largest > 0, np.round(entries / largest, DIGITS), 0.0)
+    fraction, exponent = np.frexp(entries)
+    rounded = np.concatenate([np.round(np.ldexp(fraction, BITS)), exponent], 1)
     _, first, entry = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
     return first, entry.reshape(-1)

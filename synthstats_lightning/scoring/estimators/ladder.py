@@ -30,7 +30,6 @@ from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, fi
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     given_up,
-    is_integrated,
     is_unchecked,
     whole_target,
 )
@@ -81,7 +80,7 @@ def estimate_posterior(
     """The posterior of a target; see `climb` for the arguments.
 
     Where a part of the model was integrated out by a rule, that is checked at draws from the posterior of the
-    rest. The whole model is estimated in its place where the check fails.
+    rest. What `checked_at` has in its place is estimated where the check fails.
 
     Raises:
         ProgramFailure: See `climb`; also `SCORER_LIMIT` where the whole model has too many parameters.
@@ -94,9 +93,9 @@ def estimate_posterior(
     chosen = sorted(set(systematic_resample(log_weight[None], CHECKED_DRAWS, generator)[0].tolist()))
     deadline.check("the check of what was integrated out")
     checked = checked_at(posterior.target, theta[chosen])
-    if is_integrated(whole_target(checked)):
+    if type(whole_target(checked)) is type(whole_target(posterior.target)):
         return posterior._replace(target=checked)
-    return climb(checked, settings, generator, deadline)
+    return estimate_posterior(checked, settings, generator, deadline)
 
 
 def climb(

@@ -15,6 +15,7 @@ from synthstats_lightning.scoring.marginals.clusters.integrator import (
     integrate_clusters,
     integrate_small_clusters,
 )
+from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
@@ -126,7 +127,10 @@ def is_unchecked(target: Target) -> bool:
 
 
 def checked_at(target: Target, theta: Float[Tensor, "particles outer"]) -> Target:
-    """A target whose rule was checked, or the whole model in its place where it is not good enough.
+    """A target whose rule was checked, or what is taken in its place where it is not good enough.
+
+    In the place of groups of several latents that is a normal approximation of all of them, which has a check
+    of its own, where the model has one; the whole model otherwise.
 
     Args:
         target: One that `is_unchecked`.
@@ -138,7 +142,12 @@ def checked_at(target: Target, theta: Float[Tensor, "particles outer"]) -> Targe
     if isinstance(target, RowSubset):
         return RowSubset(checked_at(target.target, theta), target.rows)
     found = target.checked_at(theta) if isinstance(target, Checkable) else None
-    return given_up(target) if found is None else found
+    if found is None and isinstance(target, ClusterIntegrated):
+        found = integrate_laplace(target.density)
+    if found is None:
+        return given_up(target)
+    _check_size(found)
+    return found
 
 
 def given_up(target: Target) -> Target:

@@ -113,6 +113,18 @@ def test_the_density_is_pymcs(name: str) -> None:
         assert float(total) == pytest.approx(float(logp(point)), abs=1e-6)
 
 
+def test_entries_far_smaller_than_others_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, inputs = KERNELS["smooth"]
+    far = {**DATA, "x": np.append(np.arange(ROWS - 1.0) / 4, 1e9)}
+    _, document = model_and_graph(PROGRAM.format(kernel=kernel, X=inputs), SCHEMA, far)
+    graph = canonicalise(parse_graph(json.dumps(document), SCHEMA))
+    found = build_density(graph, far, Y)
+    theta = torch.zeros(1, found.dimension, dtype=torch.float64)
+    monkeypatch.setattr(compilation, "find_pairs", lambda *_: None)
+    plain = build_density(graph, far, Y)
+    torch.testing.assert_close(found.log_likelihood(theta), plain.log_likelihood(theta))
+
+
 def test_a_named_matrix_is_there_as_a_whole() -> None:
     source = """
 with pm.Model() as model:

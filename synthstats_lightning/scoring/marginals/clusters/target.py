@@ -20,7 +20,7 @@ from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK
 from synthstats_lightning.scoring.score import Integration
 
-TOLERANCE = 0.08
+TOLERANCE = 0.02
 """Largest accepted difference between the rule and a finer one, in nats."""
 TOGETHER = 32
 """Points of one search at which a group's integrand is evaluated at once, about."""

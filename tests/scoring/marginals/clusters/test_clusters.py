@@ -298,3 +298,30 @@ def test_latents_between_constant_bounds_are_integrated_out() -> None:
             prior = stats.logistic.logpdf(u)[:, None] + np.log(weights / weights.sum())
             total += special.logsumexp(counts + prior) + np.log(u[1] - u[0])
         assert float(found[particle]) == pytest.approx(total, abs=0.01)
+
+
+PAIRS = """
+with pm.Model() as model:
+    a = pm.Normal("a", 0, 1)
+    s = pm.HalfNormal("s", 1, shape=2)
+    z = pm.Normal("z", 0, 1, shape=(2, 7))
+    pm.Poisson("y", pm.math.exp(a + s[0] * z[0, pair] + s[1] * z[1, pair] * second), observed=y)
+"""
+
+
+def test_where_the_check_fails_a_normal_approximation_comes_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {"pair": np.repeat(np.arange(7), 4), "second": np.tile([0, 1], 14)}
+    counts = np.random.default_rng(8).poisson(2.0, 28)
+    schema = DataSchema(dict.fromkeys(columns, "int64"), "y", "int64", 28)
+    _, document = model_and_graph(PAIRS, schema, columns)
+    graph = parse_graph(json.dumps(document), schema)
+    settings = EngineSettings(last_score="evidence")
+    found = score_graph(graph, columns, counts, settings=settings)
+    assert found.integrated is not None
+    assert (found.integrated.method, found.integrated.size) == ("quadrature", 14)
+    monkeypatch.setattr(ClusterIntegrated, "checked_at", lambda *_: None)
+    other = score_graph(graph, columns, counts, settings=settings)
+    assert other.integrated is not None
+    assert other.integrated.method == "laplace"
+    assert found.evidence is not None
+    assert other.evidence == pytest.approx(found.evidence, abs=0.15)
