@@ -36,10 +36,16 @@ def plain_attention(
     """
     batch, heads, time, width = query.shape
     groups = key.shape[1]
-    stacked = (query * scaling).reshape(batch, groups, heads // groups * time, width)
-    scores = (stacked @ key.transpose(2, 3)).reshape(batch, heads, time, time)
-    weights = torch.softmax(scores.masked_fill(~attention_mask, float("-inf")), dim=-1).to(value.dtype)
-    mixed = weights.reshape(batch, groups, heads // groups * time, time) @ value
+    lower = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else query.dtype
+    stacked = (query * scaling).reshape(batch * groups, heads // groups * time, width).to(lower)
+    keys, values = (each.reshape(batch * groups, time, width).to(lower) for each in (key, value))
+    hidden = torch.zeros_like(attention_mask, dtype=lower).masked_fill_(~attention_mask, -torch.inf)
+    hidden = (
+        hidden[:, :, None].expand(batch, groups, heads // groups, time, time).reshape(len(keys), -1, time)
+    )
+    with torch.autocast("cpu", enabled=False):  # which would take the weights in float32 and copy them twice
+        weights = torch.softmax(torch.baddbmm(hidden, stacked, keys.transpose(1, 2)), dim=-1)
+        mixed = weights @ values
     return mixed.reshape(batch, heads, time, width).transpose(1, 2).contiguous(), None
 
 

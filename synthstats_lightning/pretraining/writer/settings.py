@@ -60,6 +60,8 @@ class WriterTraining:
 
     Attributes:
         stages: The curriculum, in order.
+        start: A writer whose weights and tokens a new training begins with: `"writer"`, the bundled one, or
+            the folder of one, of the size asked for. Random weights by default.
         steps: Optimiser steps of all stages.
         rows: Requests a step and process.
         pool: Batches that are drawn at once and sorted by length, so that a batch has rows of like length.
@@ -85,6 +87,7 @@ class WriterTraining:
     """
 
     stages: list[Stage]
+    start: str | None = None
     steps: int = 1000
     rows: int = 24
     pool: int = 16

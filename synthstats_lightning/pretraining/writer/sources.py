@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
@@ -14,6 +16,10 @@ from synthstats_lightning.pretraining.writer.rows import WriterRow, writer_row
 from synthstats_lightning.pretraining.writer.settings import Stage, WriterTraining
 from synthstats_lightning.pretraining.writer.wide import wide_example
 from synthstats_lightning.tasks.digest import SECTIONS
+
+logger = logging.getLogger(__name__)
+MOST_FAILURES = 20
+"""Examples of a pool that may raise something, which are left out and said."""
 
 
 class Pair(NamedTuple):
@@ -62,15 +68,29 @@ def pool_rows(
         context: Most ids of a row.
         rank: Number of the process.
         number: Number of the pool.
+
+    Raises:
+        Exception: What drawing an example raises, where it does so more than `MOST_FAILURES` times.
     """
     rng = Random(f"{training.seed}:{rank}:{number}")  # noqa: S311
     stage = training.stage_at(number * training.pool)
     rows: list[WriterRow] = []
+    failures: Counter[str] = Counter()
     while len(rows) < training.pool * training.rows:
-        example = drawn_example(rng, stage, training.programs, training.most_accepted)
+        try:
+            example = drawn_example(rng, stage, training.programs, training.most_accepted)
+        except (
+            Exception
+        ) as error:  # of one program among hundreds of thousands: hours of training are not lost
+            failures[f"{type(error).__name__}: {error}"] += 1
+            if failures.total() > MOST_FAILURES:
+                raise
+            continue
         row = writer_row(rng, spelling, example, training, stage, sections_of(stage), context)
         if row is not None:
             rows.append(row)
+    for reason, times in failures.items():
+        logger.warning("pool %d: %d requests left out, %s", number, times, reason)
     rows.sort(key=lambda each: len(each.row))
     batches = [rows[start : start + training.rows] for start in range(0, len(rows), training.rows)]
     rng.shuffle(batches)

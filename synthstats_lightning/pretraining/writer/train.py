@@ -18,7 +18,13 @@ from synthstats_lightning.pretraining.muon import Muon
 from synthstats_lightning.pretraining.train import compiled_layers
 from synthstats_lightning.pretraining.writer.gain import Gain, measure_gain
 from synthstats_lightning.pretraining.writer.plan import PlanClasses
-from synthstats_lightning.pretraining.writer.pupil import Pupil, new_model, new_tokenizer, spelling_for
+from synthstats_lightning.pretraining.writer.pupil import (
+    Pupil,
+    new_model,
+    new_tokenizer,
+    spelling_for,
+    started,
+)
 from synthstats_lightning.pretraining.writer.rows import writer_batch
 from synthstats_lightning.pretraining.writer.settings import WriterSize, WriterTraining
 from synthstats_lightning.pretraining.writer.sources import fixed_pairs, pool_rows
@@ -49,12 +55,13 @@ def train_writer(
         The last measurement; `None` of another process than the first, or where nothing was measured.
 
     Raises:
-        ValueError: If the folder's state is that of other settings.
+        FileNotFoundError: If there is no writer to start with where the settings name one.
+        ValueError: If the folder's state is that of other settings, or the writer to start with has another
+            size.
     """
     state = _state(output, training, size)
-    tokenizer, classes = new_tokenizer(size, training) if state is None else _vocabulary(output, state)
-    spelling = spelling_for(tokenizer, size)
-    pupil = Pupil(new_model(size, tokenizer, training.seed), classes)
+    pupil, tokenizer = _pupil(output, training, size, state)
+    spelling, classes = spelling_for(tokenizer, size), pupil.classes
     pupil.model.set_attn_implementation(register())
     optimizers = writer_optimizers(pupil, training)
     step, seconds = _restored(state, pupil, optimizers)
@@ -217,6 +224,16 @@ def _state(output: Path, training: WriterTraining, size: WriterSize) -> dict[str
             f"output must be a new folder, or one of a training with the same settings, got {str(output)!r}"
         )
     return state
+
+
+def _pupil(
+    output: Path, training: WriterTraining, size: WriterSize, state: dict[str, Any] | None
+) -> tuple[Pupil, PreTrainedTokenizerFast]:
+    """The network that learns, before a saved state is put in place, and its tokenizer."""
+    if state is None and training.start is not None:
+        return started(training.start, size, training)
+    tokenizer, classes = new_tokenizer(size, training) if state is None else _vocabulary(output, state)
+    return Pupil(new_model(size, tokenizer, training.seed), classes), tokenizer
 
 
 def _vocabulary(output: Path, state: dict[str, Any]) -> tuple[PreTrainedTokenizerFast, PlanClasses]:

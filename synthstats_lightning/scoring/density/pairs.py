@@ -17,6 +17,7 @@ from torch import Tensor
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring.density.structural import Shape, pad
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 FEWEST_ROWS = 8
 """Rows from which on it is worth the trouble."""
@@ -71,7 +72,7 @@ class Pairs:
 
         def whole(*inputs: Tensor) -> Tensor:
             found = function(*inputs)
-            return found.flatten(1).index_select(1, entry).reshape(len(found), *padded)
+            return pick_last(found.flatten(1), entry).reshape(len(found), *padded)
 
         return whole
 
@@ -89,7 +90,7 @@ class Pairs:
 
         def entries(*values: Tensor) -> Tensor:
             found = zip(values, whole, strict=True)
-            return function(*(x.flatten(1).index_select(1, first)[:, None] if w else x for x, w in found))
+            return function(*(pick_last(x.flatten(1), first)[:, None] if w else x for x, w in found))
 
         return entries
 

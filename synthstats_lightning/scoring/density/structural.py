@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from synthstats_lightning.scoring.numerics.picks import pick_last
+
 Shape = tuple[int, ...]
 Function = Callable[..., Tensor]
 
@@ -192,6 +194,8 @@ def constant_take(layout: Layout, positions: Tensor) -> Function:
     """`take` with constant positions, already checked and not negative."""
     (dim,) = layout.dims([layout.attributes["axis"]])
     flat, padded = positions.flatten(), layout.padded
+    if dim == -1:
+        return lambda x: _to(pick_last(x, flat), padded)
     return lambda x: _to(x.index_select(dim, flat), padded)
 
 

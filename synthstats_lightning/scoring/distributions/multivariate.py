@@ -26,6 +26,7 @@ from synthstats_lightning.scoring.distributions.gaussian import (
 )
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma, standard_normal
 from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
+from synthstats_lightning.scoring.numerics.picks import pick_last
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 
@@ -83,7 +84,7 @@ def normal_blocks(
     """
 
     def covariances(entries: Tensor) -> Tensor:
-        return entries.index_select(-1, places.reshape(-1)).reshape(*entries.shape[:-1], *places.shape)
+        return pick_last(entries, places)
 
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, entries: Tensor) -> Tensor:
         lower, exists = cholesky_factor(covariances(entries))

@@ -31,6 +31,8 @@ FLAT = 1e-6
 """Negative curvature up to this, relative to the largest, is rounding in a flat direction."""
 HOPELESS = 25.0
 """Starts this many nats below the best converged one, predicted gain included, are given up."""
+LONGER = 4
+"""Times the usual iterations for starts that are far above all converged ones."""
 APART = 1e7
 """Ratio of parameters' curvatures from which on they are scaled."""
 SHRUNK = (1e-1, 1e-2, 1e-3, 1e-4)
@@ -122,7 +124,8 @@ def maximise(
             groups share one density, wrong where each has its own.
 
     Returns:
-        The last point of every start; those given up are marked as not converged.
+        The last point of every start; those given up are marked as not converged. Searches that are far
+        above all converged ones go on for up to `LONGER` times as long.
     """
     groups, dimension = starts.shape
     here = starts.detach().numpy()
@@ -134,7 +137,13 @@ def maximise(
         np.full(groups, -1),
     )
     active, shrunk = np.arange(groups), np.zeros(groups, dtype=bool)
-    for _ in range(settings.newton_iterations):
+    gradient = np.zeros_like(here)
+    for iteration in range(LONGER * settings.newton_iterations):
+        if iteration >= settings.newton_iterations:
+            ahead = _ahead(end, active) if prune else np.zeros(len(active), dtype=bool)
+            if not ahead.any():
+                break
+            active, here, gradient = active[ahead], here[ahead], gradient[ahead]
         deadline.check("mode search")
         value, gradient, precision = derivatives(log_density, here, active)
         steps, gain = candidate_steps(gradient, precision)
@@ -176,6 +185,14 @@ def maximise(
         _note_edge(end, active[creeping], gradient[creeping])
     end.theta[active] = here
     return Optimum(*(torch.from_numpy(part) for part in end))
+
+
+def _ahead(end: _Record, active: Int[Array, " active"]) -> Bool[Array, " active"]:
+    """Which starts are still on their way, and far above where any other has arrived."""
+    if not end.converged.any():
+        return np.zeros(len(active), dtype=bool)
+    ahead: Array = end.value[active] > end.value[end.converged].max() + HOPELESS
+    return ahead
 
 
 def _best(

@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.marginals.groups.integrand import (
     repeated,
     without_latent,
 )
+from synthstats_lightning.scoring.numerics.picks import pick_last
 from synthstats_lightning.scoring.numerics.sums import sum_last
 
 
@@ -84,7 +85,7 @@ class ClusterIntegrand:
         flat = u.reshape(particles * nodes, groups * dims)
         prior = torch.zeros(particles * nodes, groups * dims, dtype=u.dtype)
         for part, places in zip(self.parts, self.places, strict=True):
-            coordinate = flat.index_select(1, places).reshape(-1, *part.padded)
+            coordinate = pick_last(flat, places).reshape(-1, *part.padded)
             found = part.prior_at(values, coordinate).reshape(particles * nodes, -1)
             prior = prior.index_add(1, places, found)
         for slot, function, inputs in first.steps:

@@ -16,6 +16,7 @@ from synthstats_lightning.scoring.marginals.clusters.modes import LogDensity, Mo
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Integrals, counted, tables_of
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 ORDERS = {2: (7, 11, 15), 3: (5, 7, 9)}
 """Nodes along each dimension by number of dimensions: the fewest that do are taken."""
@@ -175,7 +176,7 @@ class ClusterQuadrature:
             turned = few & (self.groups.rank == position)
             if bool(turned.any()):
                 rest = self.integrals(outer, given ^ turned, changes=False, refined=refined, near=mode)
-                changed = torch.where(turned, rest.given.index_select(1, self.groups.element), changed)
+                changed = torch.where(turned, pick_last(rest.given, self.groups.element), changed)
         return found._replace(changed=changed)
 
     def _integrals(self, outer: Outer, mode: Mode, nodes: Rule, given: Tensor, changes: bool) -> Integrals:

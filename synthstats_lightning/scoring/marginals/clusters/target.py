@@ -18,6 +18,7 @@ from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, pack
 from synthstats_lightning.scoring.marginals.groups.grouping import summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK
+from synthstats_lightning.scoring.numerics.picks import pick_last
 from synthstats_lightning.scoring.score import Integration
 
 TOLERANCE = 0.02
@@ -84,7 +85,7 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
         groups = self.quadrature.groups
         base = self.quadrature.integrals(outer, given, changes=False)
         read = summed(given.to(torch.float64), groups) > 0
-        before = torch.where(read, base.given, 0.0).index_select(1, groups.element)
+        before = pick_last(torch.where(read, base.given, 0.0), groups.element)
         own = torch.where(given | ~groups.alone, 0.0, base.alone)
         left = torch.nonzero(~given & ~groups.alone)[:, 0]
         element = groups.element[left]
@@ -94,7 +95,7 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
             turned = torch.zeros_like(given)
             turned[left[rank == position]] = True
             more = self.quadrature.integrals(outer, given | turned, changes=False)
-            own = torch.where(turned, more.given.index_select(1, groups.element) - before, own)
+            own = torch.where(turned, pick_last(more.given, groups.element) - before, own)
         return own
 
     @property

@@ -16,6 +16,7 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import Integrals
+from synthstats_lightning.scoring.numerics.picks import pick_last
 from synthstats_lightning.scoring.score import Integration
 
 
@@ -208,7 +209,7 @@ class GroupTarget(ABC, Generic[AnyRule]):
         groups = self.quadrature.groups
         everything = torch.ones(self.num_observations, dtype=torch.bool)
         found = self.quadrature.integrals(outer, everything, changes=False)
-        return torch.where(groups.alone, found.alone, found.given.index_select(1, groups.element))
+        return torch.where(groups.alone, found.alone, pick_last(found.given, groups.element))
 
     def _total(self, outer: Outer, given: Tensor, refined: bool = False) -> Tensor:
         found = self.quadrature.integrals(outer, given, changes=False, refined=refined)
@@ -231,14 +232,14 @@ class GroupTarget(ABC, Generic[AnyRule]):
         first = self.quadrature.integrals(outer, base, changes=True, refined=refined)
         factors = self._factors(first, given)
         rest = leave_one_out_sums(factors)
-        others = rest.index_select(1, groups.element)
+        others = pick_last(rest, groups.element)
         count = summed(given.to(torch.float64), groups)
         changed = others + torch.where(given & (count[groups.element] == 1), 0.0, first.changed)
-        by_itself = first.given.index_select(1, groups.element)
+        by_itself = pick_last(first.given, groups.element)
         for position in range(1, rounds):
             chosen = fresh & (groups.rank == position)
             found = self.quadrature.integrals(outer, chosen, changes=False)
-            by_itself = torch.where(chosen, found.given.index_select(1, groups.element), by_itself)
+            by_itself = torch.where(chosen, pick_last(found.given, groups.element), by_itself)
         changed = torch.where(fresh, others + by_itself, changed)
         total = factors.sum(1)
         lonely = rest[:, read.shape[0] :]

@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, Row
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, plain
 from synthstats_lightning.scoring.marginals.groups.quadrature import FARTHEST_LOOK, Integrals
 from synthstats_lightning.scoring.marginals.labels.dependence import NONE
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 SMALLEST = 1e-300
 """Shapes are no smaller: differences of sums may be."""
@@ -104,7 +105,7 @@ class GammaPair:
             bent = self.rows.at(outer, nowhere).of_elements(everything, self.groups).log_bent
             near = (-self.sign * bent).nan_to_num(nan=0.0).clamp(-FARTHEST_LOOK, FARTHEST_LOOK)[:, None]
         bends = self.rows.at(outer, near)
-        place = self.sign * near[:, 0].index_select(1, self.groups.element)
+        place = self.sign * pick_last(near[:, 0], self.groups.element)
         first = self.sign * bends.linear
         there = torch.exp(bends.log_bent)
         return Updates(plain(bends.rows - first * place + there), Shapes(first, there * torch.exp(-place)))
@@ -193,12 +194,12 @@ class Conjugate:
         if not changes:
             return Integrals(whole, nothing, nothing)
         element, sign = self.groups.element, torch.where(given, -1.0, 1.0)
-        shapes = (part.index_select(1, element) for part in _plus(prior, sums, 1.0))
+        shapes = (pick_last(part, element) for part in _plus(prior, sums, 1.0))
         changed = self.pair.log_normaliser(_plus(Shapes(*shapes), updates.shapes, sign))
         # a row that cannot be leaves a whole that is not finite, of which it cannot be taken off
-        others = _without(updates.constant, constant.index_select(1, element), given, self.groups)
-        changed = others + changed - before.index_select(1, element)
-        changed = plain(torch.where(allowed.index_select(1, element), changed, -torch.inf))
+        others = _without(updates.constant, pick_last(constant, element), given, self.groups)
+        changed = others + changed - pick_last(before, element)
+        changed = plain(torch.where(pick_last(allowed, element), changed, -torch.inf))
         return Integrals(whole, changed, nothing)
 
     def draws(
@@ -312,7 +313,7 @@ def _without(constants: Tensor, whole: Tensor, given: Tensor, groups: RowGroups)
         return torch.where(given, whole - known, whole + constants)
     finite = torch.where(possible, known, 0.0)
     lost = (~possible).to(known.dtype)
-    rest, others = (summed(part, groups).index_select(1, groups.element) - part for part in (finite, lost))
+    rest, others = (pick_last(summed(part, groups), groups.element) - part for part in (finite, lost))
     return torch.where(others > 0, -torch.inf, torch.where(given, rest, rest + constants))
 
 

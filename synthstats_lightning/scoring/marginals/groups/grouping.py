@@ -15,6 +15,7 @@ from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.scoring.density.layout import Parameter
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.labels.dependence import MANY, NONE, of_factor, propagate
+from synthstats_lightning.scoring.numerics.picks import pick_last
 from synthstats_lightning.scoring.numerics.sums import sum_last
 
 
@@ -152,11 +153,7 @@ def summed(values: Tensor, groups: RowGroups) -> Tensor:
     size, largest = groups.table.shape
     if groups.regular:
         return sum_last(values.reshape(*values.shape[:-1], size, largest)) if largest > 1 else values
-    if size * largest <= 4 * values.shape[-1]:
-        padded = torch.nn.functional.pad(values, (0, 1))
-        picked = padded.index_select(-1, groups.table.reshape(-1))
-        return sum_last(picked.reshape(*values.shape[:-1], size, largest))
-    kept = torch.where(groups.alone, 0.0, values)
+    kept = torch.where(groups.alone, 0.0, values) if bool(groups.alone.any()) else values
     zeros = values.new_zeros(math.prod(values.shape[:-1]), size)
     flat = kept.reshape(-1, values.shape[-1])
     return zeros.index_add(-1, groups.element, flat).reshape(*values.shape[:-1], size)
@@ -172,4 +169,4 @@ def spread(values: Tensor, groups: RowGroups) -> Tensor:
     if groups.regular:
         largest = groups.table.shape[1]
         return values[..., None].expand(*values.shape, largest).flatten(-2)
-    return values.index_select(-1, groups.element)
+    return pick_last(values, groups.element)

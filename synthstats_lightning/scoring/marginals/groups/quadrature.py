@@ -23,6 +23,7 @@ from synthstats_lightning.scoring.marginals.groups.modes import (
     find_peaks,
 )
 from synthstats_lightning.scoring.marginals.groups.nodes import FALLEN, REACHES, Nodes, outermost, place
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 CHUNK = 600_000
 """Most numbers in one array: particles times nodes times rows."""
@@ -329,7 +330,7 @@ class Quadrature:
         if tables.changed is None:
             return integral, torch.zeros_like(alone), alone
         changed = tables.changed if len(chosen) == len(tables.changed) else tables.changed[chosen]
-        lost = broken.index_select(1, self.groups.element)
+        lost = pick_last(broken, self.groups.element)
         return integral, torch.where(lost, -torch.inf, changed.logsumexp(1)), alone
 
 

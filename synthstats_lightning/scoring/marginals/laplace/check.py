@@ -26,6 +26,10 @@ LARGEST_DIFFERENCE = 0.05
 """Nats by which elpd may change when rows that hardly move are followed in full: else more of them are."""
 FOLLOWED = 6
 """Draws from the posterior at which that is tried."""
+FOLLOWED_ROWS = 150
+"""Rows at most that are left out in turn there: those of more rows stand for the others."""
+WEIGHED = 2
+"""One in so many of the posterior's draws is looked at for its draws' weights."""
 BATCHES = 8
 """Independent repetitions from which the error over no other parameter is taken."""
 
@@ -82,7 +86,8 @@ def check(target: Weighted, theta: Float[Tensor, "particles outer"]) -> Found | 
         theta: Draws from the posterior of the parameters that are left.
     """
     with torch.no_grad():
-        weight = target.log_weights(theta, 2_048 if target.dimension == 0 else MANY, stream=1)
+        draws = 2_048 if target.dimension == 0 else MANY
+        weight = target.log_weights(theta[::WEIGHED], draws, stream=1)
         effective = (2.0 * weight.logsumexp(1) - (2.0 * weight).logsumexp(1)).exp() / weight.shape[1]
         poor = float((~(effective > LEAST_SHARE)).to(torch.float64).mean())
         correction = log_mean(weight, 1)
@@ -93,9 +98,10 @@ def check(target: Weighted, theta: Float[Tensor, "particles outer"]) -> Found | 
             return Found(error, target.movers) if error < LARGEST_ERROR else None
         elements = target.likelihood.elements
         every = movers_of(torch.ones(elements, elements, dtype=torch.bool), target.likelihood.groups)
-        whole = _followed(target, theta, every)
+        chosen = _some_rows(target.num_observations)
+        whole = _followed(target, theta, every, chosen)
         for movers in (target.movers, *target.more_movers):
-            far = float((_followed(target, theta, movers) - whole).mean().abs())
+            far = float((_followed(target, theta, movers, chosen) - whole).mean().abs())
             if far < LARGEST_DIFFERENCE and error + far < LARGEST_ERROR:
                 return Found(error + far, movers)
         # the last follows most
@@ -118,7 +124,17 @@ def _error_alone(target: Weighted, theta: Tensor) -> float:
     return max(float(elpd.std()) / math.sqrt(BATCHES), evidence_error)
 
 
-def _followed(target: Weighted, theta: Tensor, movers: Movers) -> Float[Tensor, " particles"]:
+def _some_rows(rows: int) -> Bool[Tensor, " rows"]:
+    """Rows that stand for all, always the same."""
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(0))
+    return torch.zeros(rows, dtype=torch.bool).index_fill(0, order[:FOLLOWED_ROWS], True)
+
+
+def _followed(
+    target: Weighted, theta: Tensor, movers: Movers, chosen: Bool[Tensor, " rows"]
+) -> Float[Tensor, " particles"]:
     """Sums over rows of log densities without each, by some movers, at a few draws from the posterior."""
     everything = torch.ones(target.num_observations, dtype=torch.bool)
-    return target.marginals_by(theta[:FOLLOWED], everything, 4, movers).changed.sum(1)
+    movers = movers if bool(chosen.all()) else movers.of(chosen, target.likelihood.groups)
+    changed = target.marginals_by(theta[:FOLLOWED], everything, 4, movers).changed
+    return changed[:, chosen].sum(1) * (len(chosen) / int(chosen.sum()))

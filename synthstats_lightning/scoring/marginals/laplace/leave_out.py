@@ -18,6 +18,7 @@ from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, sp
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 MOVED = (0.1, 0.15, 0.2, 0.3, 0.4)
 """Elements whose predictors move by fewer standard deviations than this without a row hardly move with it:
@@ -49,6 +50,16 @@ class Movers(NamedTuple):
         """Evaluations of all rows that leaving each out takes."""
         return self.rows.shape[1]
 
+    def of(self, chosen: Bool[Tensor, " rows"], groups: RowGroups) -> Movers:
+        """The same where some rows alone are left out; of the others it says nothing.
+
+        Args:
+            chosen: Which rows are left out in turn.
+            groups: Rows by element.
+        """
+        moves = torch.zeros(len(self.rows), len(chosen) + 1, dtype=torch.bool).scatter(1, self.rows, True)
+        return _movers(moves[:, :-1] & chosen, groups, chosen)
+
 
 def movers_of(near: Bool[Tensor, "elements elements"], groups: RowGroups) -> Movers:
     """The table of which elements move with which rows.
@@ -60,11 +71,17 @@ def movers_of(near: Bool[Tensor, "elements elements"], groups: RowGroups) -> Mov
     count = len(groups.element)
     moves = spread(near, groups) & ~groups.alone
     moves[groups.element[~groups.alone], (~groups.alone).nonzero()[:, 0]] = True
+    return _movers(moves, groups, torch.ones(count, dtype=torch.bool))
+
+
+def _movers(moves: Bool[Tensor, "elements rows"], groups: RowGroups, chosen: Bool[Tensor, " rows"]) -> Movers:
+    """The table of which elements move with which of the chosen rows."""
+    count = len(groups.element)
     most = max(int(moves.sum(1).max()), 1)
     order = torch.argsort((~moves).to(torch.int64), dim=1, stable=True)[:, :most]
     table = torch.where(moves.gather(1, order), order, count)
     position = (table[groups.element] == torch.arange(count)[:, None]).to(torch.int64).argmax(1)
-    return Movers(table, position, bool(moves[:, ~groups.alone].all()))
+    return Movers(table, position, bool(moves[:, chosen & ~groups.alone].all()))
 
 
 def moves(proposal: Proposal, design: Design) -> Float[Tensor, "elements elements"]:
@@ -189,11 +206,11 @@ def without_each(
     first = every[:, None].expand_as(pair).reshape(-1)
     coupling = design.covariances(covariance, first, pair.reshape(-1)).reshape(-1, *pair.shape)
     tiny = torch.finfo(torch.float64).tiny
-    ratio = coupling / variance.clamp_min(tiny)[:, pair]
+    ratio = coupling / pick_last(variance.clamp_min(tiny), pair)
     move = torch.nn.functional.pad(there - here, (0, 1))
     points, most = noise.shape[1], movers.most
     # [particles, points, most, elements]
-    moved = away[:, :, None] + (ratio[:, None] * move[:, :, movers.rows]).mT
+    moved = away[:, :, None] + (ratio[:, None] * pick_last(move, movers.rows)).mT
     at = (moved + proposal.centre[:, None, None]).flatten(1, 2)
     found = likelihood.rows(outer, at)
     changed = likelihood.summed(found, given) - proposal.parabolas(moved.flatten(1, 2))
@@ -202,7 +219,7 @@ def without_each(
     count = len(groups.element)
     zeros = changed.new_zeros(*changed.shape[:2], count + 1)
     without = zeros.index_add(2, slots, changed.flatten(2))[:, :, :count]
-    own = found.reshape(len(found), points, most, -1)[:, :, movers.own, torch.arange(count)]
+    own = pick_last(found.reshape(len(found), points, -1), movers.own * count + torch.arange(count))
     bent = cavity.slope[:, None] - 0.5 * cavity.curvature[:, None] * there
     parabola = cavity.value[:, None] + there * bent
     without = weight[:, :, None] + without - own + parabola

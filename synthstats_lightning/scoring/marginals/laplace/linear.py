@@ -9,6 +9,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.marginals.gaussian.solution import dense, is_sparse, normal_equations
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 
 class Design:
@@ -47,7 +48,7 @@ class Design:
         padded = torch.nn.functional.pad(x, (0, 1))
         found = origin[:, None].expand(len(x), x.shape[1], -1)
         for entry in range(columns.shape[1]):
-            found = found + padded[:, :, columns[:, entry]] * coefficients[:, None, :, entry]
+            found = found + pick_last(padded, columns[:, entry]) * coefficients[:, None, :, entry]
         return found
 
     def gram(self, weight: Float[Tensor, "particles elements"]) -> Float[Tensor, "particles size size"]:
@@ -100,7 +101,7 @@ class Design:
         found = padded.new_zeros(1, 1)
         for entry in range(columns.shape[1]):
             place = first * (self.size + 1) + columns[second, entry]
-            found = found + half.index_select(1, place) * coefficients[:, second, entry]
+            found = found + pick_last(half, place) * coefficients[:, second, entry]
         return found
 
 

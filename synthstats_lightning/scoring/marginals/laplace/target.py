@@ -48,6 +48,8 @@ DRAWN = 64
 """Draws of which one stands for the posterior of the block."""
 LEAVE_ONE_OUT_WORK = 1.2e7
 """Log-likelihoods of rows that leave-one-out may take, over which its draws are spread."""
+MATRIX_WORK = 1 / 160
+"""What a multiplication of a block's dense matrices takes of a row's log-likelihood."""
 LEAST_PARTICLES = 250
 """Fewest particles that leave-one-out may be thinned to."""
 LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
@@ -223,14 +225,16 @@ class LaplaceIntegrated:
         least, most, alone = LEAVE_ONE_OUT_DRAWS
         if self.dimension == 0:
             return alone
-        affordable = LEAVE_ONE_OUT_WORK / (particles * self.movers.most * self.num_observations)
+        left = LEAVE_ONE_OUT_WORK / particles - MATRIX_WORK * self.size**3
+        affordable = left / (self.movers.most * self.num_observations)
         return 2 * max(least // 2, min(most // 2, int(affordable / 2)))
 
     @property
     def most_particles(self) -> int:
         """Particles that leave-one-out is affordable for."""
         least, _, _ = LEAVE_ONE_OUT_DRAWS
-        affordable = LEAVE_ONE_OUT_WORK / (least * self.movers.most * self.num_observations)
+        work = least * self.movers.most * self.num_observations + MATRIX_WORK * self.size**3
+        affordable = LEAVE_ONE_OUT_WORK / work
         return max(int(affordable), LEAST_PARTICLES)
 
     def added_densities(
