@@ -190,7 +190,13 @@ class EngineSettings:
                 draws = min(draws, max(MOST_DENSITIES // (rows * each), ENOUGH_DRAWS))
             if draws == self.importance_draws:
                 return self
-            return replace(self, importance_draws=draws, fold_draws=min(self.fold_draws, draws))
+            share = draws / self.importance_draws
+            return replace(
+                self,
+                prior_draws=min(self.prior_draws, max(int(share * self.prior_draws), FEWEST_PRIOR_DRAWS)),
+                importance_draws=draws,
+                fold_draws=min(self.fold_draws, draws),
+            )
         most = MOST_NUMBERS // rows
         if most < FEWEST_DRAWS:
             raise ProgramFailure(

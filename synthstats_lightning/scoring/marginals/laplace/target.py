@@ -46,7 +46,7 @@ ALONE = 2_048
 """Draws where no other parameter is left to average over."""
 DRAWN = 64
 """Draws of which one stands for the posterior of the block."""
-LEAVE_ONE_OUT_WORK = 1.2e7
+LEAVE_ONE_OUT_WORK = 8e6
 """Log-likelihoods of rows that leave-one-out may take, over which its draws are spread."""
 MATRIX_WORK = 1 / 160
 """What a multiplication of a block's dense matrices takes of a row's log-likelihood."""
@@ -156,7 +156,7 @@ class LaplaceIntegrated:
         return found
 
     def _movers(self, moved: Tensor) -> list[Movers]:
-        """What moves with which row: what is affordable, then more, for where a check says so."""
+        """What moves with which row: as little as may do, then more, for where a check says so."""
         draws, _, _ = LEAVE_ONE_OUT_DRAWS
         most = LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.num_observations)
         found: list[Movers] = []
@@ -164,8 +164,6 @@ class LaplaceIntegrated:
             movers = movers_of(moved >= threshold, self.likelihood.groups)
             if not found or movers.most < found[0].most:
                 found.insert(0, movers)
-            if movers.most <= most:
-                break
         for threshold in MOVED_A_LITTLE:
             movers = movers_of(moved >= threshold, self.likelihood.groups)
             if found[-1].most < movers.most <= most:
