@@ -46,7 +46,7 @@ MAX_FOLD_DRAWS = 200_000
 """Most draws of all refits of the repetition together."""
 NOISY_BATCHES = 2
 """Batches of draws that are added where densities are estimates, each of which takes long."""
-NEARLY_ALL = 0.85
+NEARLY_ALL = 0.75
 """A fold of a dear target needs no refit whose draws are so many of the posterior's effective ones."""
 NO_MEAN = 1.0
 """Pareto k from which on weights have no mean."""

@@ -13,7 +13,7 @@ from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.marginals.laplace.leave_out import Movers, log_mean, movers_of
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 
-MANY = 256
+MANY = 128
 """Draws of the block at each of the posterior's draws."""
 LEAST_SHARE = 0.02
 """Smallest accepted effective share of them, and of how many of the posterior's draws it may be smaller."""

@@ -190,7 +190,7 @@ def without_each(
     groups = likelihood.groups
     covariance = torch.cholesky_inverse(proposal.lower)
     every = torch.arange(likelihood.elements)
-    variance = design.covariances(covariance, every, every)
+    variance = design.variances(covariance)
     cavity = cavities(likelihood, outer, proposal, variance)
     predictor = design.at(proposal.draws(noise))
     away = predictor - proposal.centre[:, None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -155,7 +156,43 @@ class Likelihood:
         curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
         return Sites(value.detach(), _finite(slope.detach()), curvature)
 
+    def averaged(
+        self,
+        outer: Outer,
+        predictor: Float[Tensor, "particles elements"],
+        variance: Float[Tensor, "particles elements"],
+        sites: Sites,
+        given: Bool[Tensor, " rows"],
+    ) -> Sites:
+        """Derivatives on average over normal predictors, by integration by parts from values at a few nodes.
 
+        Args:
+            outer: What is read of the other parameters.
+            predictor: Means of the predictor.
+            variance: Its variances.
+            sites: Value and derivatives at the means, which stay where averages are not known.
+            given: Which rows count.
+        """
+        scale = variance.clamp_min(torch.finfo(torch.float64).tiny).sqrt()
+        at = predictor[:, None] + scale[:, None] * NODES[:, None]
+        away = self.summed(self.rows(outer, at), given) - sites.value[:, None]
+        slope = torch.einsum("n,pne->pe", WEIGHTS * NODES, away) / scale
+        curvature = torch.einsum("n,pne->pe", WEIGHTS * (1.0 - NODES.square()), away) / scale.square()
+        known = slope.isfinite() & curvature.isfinite()
+        return Sites(
+            sites.value,
+            torch.where(known, slope, sites.slope),
+            torch.where(known, curvature.clamp(LEAST_CURVATURE, 1e12), sites.curvature),
+        )
+
+
+def _gauss_hermite(order: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    return torch.from_numpy(nodes), torch.from_numpy(weights / weights.sum())
+
+
+NODES, WEIGHTS = _gauss_hermite(5)
+"""Of averages over a standard normal number."""
 LEAST_CURVATURE = 1e-10
 """Where the log-likelihood is less concave than this, or convex, a proposal takes it for this."""
 

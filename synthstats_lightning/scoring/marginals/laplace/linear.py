@@ -76,6 +76,25 @@ class Design:
         zeros = products.new_zeros(*products.shape[:2], self.size + 1)
         return zeros.index_add(2, columns.reshape(-1), products)[:, :, : self.size]
 
+    def variances(
+        self, covariance: Float[Tensor, "particles size size"]
+    ) -> Float[Tensor, "particles elements"]:
+        """Variances of all elements.
+
+        Args:
+            covariance: That of the block.
+        """
+        if self._matrix is not None:
+            return ((self._matrix @ covariance) * self._matrix).sum(-1)
+        columns, coefficients, _ = self.affine
+        padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1)).flatten(1)
+        found = padded.new_zeros(1, 1)
+        for entry, first in enumerate(columns.T):
+            for other in range(entry + 1):
+                weight = coefficients[:, :, entry] * coefficients[:, :, other] * (1 + (other < entry))
+                found = found + weight * pick_last(padded, first * (self.size + 1) + columns[:, other])
+        return found
+
     def covariances(
         self,
         covariance: Float[Tensor, "particles size size"],

@@ -33,6 +33,10 @@ FEW = 0.7
 
 SitesAt = Callable[[Tensor, Float[Tensor, "particles elements"]], Sites]
 """Which particles, and their predictors, to the likelihood there."""
+AveragedSites = Callable[
+    [Float[Tensor, "particles elements"], Float[Tensor, "particles elements"], Sites], Sites
+]
+"""Predictors, their variances, and the parabolas at the predictors, to parabolas on average over them."""
 TotalAt = Callable[[Tensor, Float[Tensor, "particles points elements"]], Float[Tensor, "particles points"]]
 """Which particles, and predictors of each, to the log-likelihood of all that reads them."""
 
@@ -128,6 +132,25 @@ class Proposal(NamedTuple):
         value, slope, curvature = (part[:, None] for part in self.sites)
         return value + away * (slope - 0.5 * curvature * away)
 
+    def where(self, other: Proposal, chosen: Bool[Tensor, " particles"]) -> Proposal:
+        """Another proposal for some particles.
+
+        Args:
+            other: What those have.
+            chosen: Which particles they are.
+        """
+        if bool(chosen.all()):
+            return other
+        row, matrix = chosen[:, None], chosen[:, None, None]
+        return Proposal(
+            torch.where(row, other.mean, self.mean),
+            torch.where(matrix, other.lower, self.lower),
+            torch.where(chosen, other.log_mass, self.log_mass),
+            torch.where(row, other.centre, self.centre),
+            torch.where(row, other.shift, self.shift),
+            Sites(*(torch.where(row, b, a) for a, b in zip(self.sites, other.sites, strict=True))),
+        )
+
     def draws(self, noise: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points size"]:
         """Values of the block.
 
@@ -167,6 +190,7 @@ def propose(
     total_at: TotalAt,
     start: Float[Tensor, "particles size"],
     tolerance: float = TOLERANCE,
+    averaged: AveragedSites | None = None,
 ) -> Proposal:
     """The proposal around the mode of prior and likelihood, by damped Newton steps.
 
@@ -177,6 +201,9 @@ def propose(
         total_at: The same at several points of each particle, without derivatives.
         start: Where the search starts.
         tolerance: Predicted gain, in nats, below which it has arrived.
+        averaged: The likelihood's parabolas on average over a normal predictor: these are then taken in place
+            of those at the mode, where both are known. Skewness then moves the proposal instead of its
+            weights (one step of Opper & Archambeau 2009, doi:10.1162/neco.2008.08-07-592).
     """
     particles = len(start)
     everyone = torch.arange(particles)
@@ -224,9 +251,14 @@ def propose(
             reached = reached.put(stuck, mine.select(stuck))
         mine, system = reached, None
         whole = whole.put(active, mine) if len(active) < particles else mine
-    return _around(
-        whole, design, *(_system(prior, design, whole) if system is None else system), prior.allowed
-    )
+    system = _system(prior, design, whole) if system is None else system
+    found = _around(whole, design, *system, prior.allowed, LOST)
+    if averaged is None:
+        return found
+    variance = design.variances(torch.cholesky_inverse(found.lower))
+    whole = whole._replace(sites=averaged(whole.predictor, variance, whole.sites))
+    moved = _around(whole, design, *_system(prior, design, whole), prior.allowed, math.inf)
+    return found.where(moved, moved.log_mass.isfinite() & found.log_mass.isfinite())
 
 
 def _best_factor(
@@ -260,12 +292,14 @@ def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
     return lower, gradient
 
 
-def _around(here: _Here, design: Design, lower: Tensor, gradient: Tensor, allowed: Tensor) -> Proposal:
+def _around(
+    here: _Here, design: Design, lower: Tensor, gradient: Tensor, allowed: Tensor, lost: float
+) -> Proposal:
     step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
     half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     log_mass = here.value + 0.5 * (step * gradient).sum(-1) - half_log_determinant
     log_mass = log_mass + step.shape[-1] * HALF_LOG_TWO_PI
-    usable = allowed & log_mass.isfinite() & (0.5 * (step * gradient).sum(-1) < LOST)
+    usable = allowed & log_mass.isfinite() & (0.5 * (step * gradient).sum(-1) < lost)
     step = torch.where(usable[:, None], step, 0.0)
     mean = here.x + step
     shift = design.at(mean[:, None])[:, 0] - here.predictor

@@ -25,7 +25,7 @@ from synthstats_lightning.scoring.marginals.laplace.leave_out import (
     moves,
     without_each,
 )
-from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
+from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer, Sites
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
@@ -40,7 +40,7 @@ from synthstats_lightning.scoring.marginals.laplace.proposal import (
 from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.score import Integration
 
-DRAWS = 16
+DRAWS = 8
 """Draws of the block for each value of the other parameters."""
 ALONE = 2_048
 """Draws where no other parameter is left to average over."""
@@ -389,12 +389,11 @@ class LaplaceIntegrated:
     def _approximate_marginals(self, theta: Tensor, given: Tensor) -> Marginals:
         """By parabolas in place of the likelihood."""
         totals, changes = [], []
-        every = torch.arange(self.likelihood.elements)
         with torch.no_grad():
             for part in self._parts(theta, 8 * self._width):
                 proposal = self._propose(part, given)
                 total = proposal.log_mass + self._alone(part, proposal, given)
-                variance = part.design.covariances(torch.cholesky_inverse(proposal.lower), every, every)
+                variance = part.design.variances(torch.cholesky_inverse(proposal.lower))
                 cavity = cavities(self.likelihood, part.outer, proposal, variance)
                 totals.append(total)
                 less = torch.where(self.likelihood.groups.alone, -cavity.value, cavity.log_mass)
@@ -423,6 +422,9 @@ class LaplaceIntegrated:
             rows = self.likelihood.rows(outer(index), predictors)
             return self.likelihood.summed(rows, given).sum(-1)
 
+        def averaged(mean: Tensor, variance: Tensor, sites: Sites) -> Sites:
+            return self.likelihood.averaged(part.outer, mean, variance, sites, given)
+
         proposal = propose(
             part.prior,
             part.design,
@@ -430,6 +432,7 @@ class LaplaceIntegrated:
             total,
             self.starts.near(part.theta),
             NEAR if self.corrected else TOLERANCE,
+            averaged if self.corrected else None,
         )
         self.starts.found(part.theta, proposal.mean, proposal.log_mass.isfinite())
         return proposal
