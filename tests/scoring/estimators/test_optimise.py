@@ -152,3 +152,21 @@ def test_the_time_limit_is_a_failure():
 def test_curvature_that_overflows_is_that_of_no_mode(overflow):
     precision = np.array([np.eye(3), -np.eye(3), np.full((3, 3), overflow)])
     assert convex(precision).tolist() == [True, False, False]
+
+
+def test_a_search_far_above_all_converged_ones_goes_on():
+    """Where one start is stuck thousands of nats below, the other is no worse for being slow."""
+
+    def far(theta):
+        low = -1e4 - 0.5 * (theta[..., 0] + 3.0) ** 2
+        # a quartic, on which Newton's steps go a third of the way each
+        return torch.where(theta[..., 0] < -1.0, low, -1e-3 * (theta[..., 0] - 50.0) ** 4)
+
+    starts = torch.tensor([[-3.0], [1.0]], dtype=torch.float64)
+    few = EngineSettings(newton_iterations=3, newton_tolerance=1e-9)
+    alone = search(far, starts[1:], few)
+    assert not alone.converged.any()
+    found = search(far, starts, few)
+    assert found.converged[0]
+    assert found.value[1] > -1e-6 > alone.value[0]
+    assert abs(found.theta[1, 0] - 50.0) < 0.5 * abs(alone.theta[0, 0] - 50.0)
