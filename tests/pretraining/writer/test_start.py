@@ -33,7 +33,7 @@ def test_what_cannot_be_begun_with_is_said(folder):
     sizes = r"size \(\{'hidden_size': 64\}\), got .* with \{'hidden_size': 32\}"
     with pytest.raises(ValueError, match=sizes):
         started(str(folder), replace(SMALL, hidden=64), SHORT)
-    with pytest.raises(ValueError, match="start must be a writer, got 'tiny', which is a 'qwen3'"):
+    with pytest.raises(ValueError, match="start must be a writer, got 'tiny', whose architecture is 'qwen3'"):
         started("tiny", SMALL, SHORT)
     with pytest.raises(FileNotFoundError, match=r"no model '\./nowhere'"):
         started("./nowhere", SMALL, SHORT)
