@@ -169,7 +169,7 @@ class Likelihood:
         Args:
             outer: What is read of the other parameters.
             predictor: Means of the predictor.
-            variance: Its variances.
+            variance: How far predictors spread around these.
             sites: Value and derivatives at the means, which stay where averages are not known.
             given: Which rows count.
         """
