@@ -22,7 +22,7 @@ from synthstats_lightning.scoring.numerics.picks import pick_last
 
 MOVED = (0.1, 0.15, 0.2, 0.3, 0.4)
 """Elements whose predictors move by fewer standard deviations than this without a row hardly move with it:
-the first of these with which leave-one-out is affordable."""
+the largest of these with which a check agrees that nothing is missing."""
 MOVED_A_LITTLE = (0.03, 0.0)
 """Where many that hardly move change something together."""
 SHIFT = 0.1

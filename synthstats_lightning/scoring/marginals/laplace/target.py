@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +15,7 @@ from synthstats_lightning.scoring.density.target import GradientNeeded, Marginal
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.check import check
+from synthstats_lightning.scoring.marginals.laplace.differenced import differenced
 from synthstats_lightning.scoring.marginals.laplace.leave_out import (
     MOVED,
     MOVED_A_LITTLE,
@@ -56,8 +57,6 @@ LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
 """Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
 MEMORY = 4_000_000
 """Most numbers held at once."""
-DIFFERENCE = 1e-4
-"""Step of the differences that gradients are made of, relative to a parameter's size where that exceeds 1."""
 
 
 class Part(NamedTuple):
@@ -194,8 +193,7 @@ class LaplaceIntegrated:
         Its gradient is that of the approximation, by differences.
         """
         if torch.is_grad_enabled() and theta.requires_grad:
-            differenced: Tensor = _Differenced.apply(theta, lambda x: self._total(x, given))  # type: ignore[no-untyped-call]
-            return differenced
+            return differenced(theta, lambda x: self._total(x, given))
         return self._total(theta, given)
 
     def marginals(
@@ -478,24 +476,3 @@ class _Weights(NamedTuple):
     weight: Float[Tensor, "particles points"]
     rows: Float[Tensor, "particles points rows"]
     alone: Float[Tensor, " particles"]
-
-
-class _Differenced(torch.autograd.Function):
-    """A function of particles whose gradient is one of central differences."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        ctx.save_for_backward(theta)
-        ctx.function = function
-        return function(theta)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
-        (theta,) = ctx.saved_tensors
-        step = DIFFERENCE * theta.abs().clamp_min(1.0)
-        columns = []
-        for k in range(theta.shape[1]):
-            move = torch.zeros_like(theta)
-            move[:, k] = step[:, k]
-            columns.append((ctx.function(theta + move) - ctx.function(theta - move)) / (2.0 * step[:, k]))
-        return grad_outputs[0][:, None] * torch.stack(columns, 1), None
