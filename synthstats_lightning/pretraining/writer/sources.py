@@ -79,9 +79,8 @@ def pool_rows(
     while len(rows) < training.pool * training.rows:
         try:
             example = drawn_example(rng, stage, training.programs, training.most_accepted)
-        except (
-            Exception
-        ) as error:  # of one program among hundreds of thousands: hours of training are not lost
+        except Exception as error:
+            # of one program among hundreds of thousands: hours of training are not lost
             failures[f"{type(error).__name__}: {error}"] += 1
             if failures.total() > MOST_FAILURES:
                 raise

@@ -179,6 +179,13 @@ class Likelihood:
         slope = torch.einsum("n,pne->pe", WEIGHTS * NODES, away) / scale
         curvature = torch.einsum("n,pne->pe", WEIGHTS * (1.0 - NODES.square()), away) / scale.square()
         known = slope.isfinite() & curvature.isfinite()
+        # as far as the curvature may grow, and the slope in proportion
+        share = ((MOST_BENT - 1.0) * sites.curvature / (curvature - sites.curvature)).nan_to_num(nan=1.0)
+        share = torch.where(curvature > MOST_BENT * sites.curvature, share, 1.0)
+        slope, curvature = (
+            here + share * (mean - here)
+            for here, mean in ((sites.slope, slope), (sites.curvature, curvature))
+        )
         return Sites(
             sites.value,
             torch.where(known, slope, sites.slope),
@@ -193,6 +200,9 @@ def _gauss_hermite(order: int) -> tuple[Float[Tensor, " nodes"], Float[Tensor, "
 
 NODES, WEIGHTS = _gauss_hermite(5)
 """Of averages over a standard normal number."""
+MOST_BENT = 1.5
+"""Curvature on average over that at the mode beyond which one step goes too far: of a count of 0 under a wide
+prior it would make the proposal half as wide as the posterior."""
 LEAST_CURVATURE = 1e-10
 """Where the log-likelihood is less concave than this, or convex, a proposal takes it for this."""
 

@@ -35,6 +35,18 @@ def test_of_counts_they_are_those_of_a_log_normal_rate() -> None:
     assert torch.equal(nothing.curvature, sites.curvature)
 
 
+def test_of_a_wide_predictor_they_go_as_far_as_the_curvature_may_grow() -> None:
+    found = target()
+    part = next(found._parts(torch.tensor([[0.2]], dtype=torch.float64), 1))
+    given = torch.ones(6, dtype=torch.bool)
+    mean = torch.tensor([[-1.7, 0.0, 0.7, -0.2, 1.0, 0.3]], dtype=torch.float64)
+    sites = found.likelihood.sites(part.outer, mean, given)
+    averaged = found.likelihood.averaged(part.outer, mean, torch.full((1, 6), 3.0).double(), sites, given)
+    torch.testing.assert_close(averaged.curvature, 1.5 * mean.exp())
+    # of counts slope and curvature both move by what the rate does
+    torch.testing.assert_close(sites.slope - averaged.slope, 0.5 * mean.exp(), rtol=0.2, atol=0.0)
+
+
 def test_draws_weigh_more_evenly_than_around_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     theta = torch.linspace(-1.0, 0.5, 8, dtype=torch.float64)[:, None]
     averaged = target().log_weights(theta, 512).std(1).mean()
