@@ -156,6 +156,29 @@ class Likelihood:
         curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
         return Sites(value.detach(), _finite(slope.detach()), curvature)
 
+    def followed(
+        self, outer: Outer, predictor: Float[Tensor, "particles elements"], given: Bool[Tensor, " rows"]
+    ) -> Sites:
+        """As `sites`, which autograd can follow through the predictor and the other parameters.
+
+        Args:
+            outer: What is read of the other parameters.
+            predictor: Values of the node's elements.
+            given: Which rows count.
+        """
+        if not predictor.requires_grad:
+            predictor = predictor.detach().requires_grad_(True)
+        value = self.summed(self.rows(outer, predictor[:, None]), given)[:, 0]
+        (slope,) = torch.autograd.grad(_finite(value).sum(), predictor, create_graph=True)
+        second = torch.zeros_like(predictor)
+        if slope.requires_grad:
+            (found,) = torch.autograd.grad(
+                _finite(slope).sum(), predictor, create_graph=True, allow_unused=True
+            )
+            second = second if found is None else found
+        curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
+        return Sites(value, _finite(slope), curvature)
+
     def averaged(
         self,
         outer: Outer,

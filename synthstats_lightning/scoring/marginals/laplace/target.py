@@ -14,8 +14,8 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.target import GradientNeeded, Marginals
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import NormalBlock
+from synthstats_lightning.scoring.marginals.laplace.adjoint import Slopes, mass_at_mode, with_gradient
 from synthstats_lightning.scoring.marginals.laplace.check import check
-from synthstats_lightning.scoring.marginals.laplace.differenced import differenced
 from synthstats_lightning.scoring.marginals.laplace.leave_out import (
     MOVED,
     MOVED_A_LITTLE,
@@ -55,6 +55,8 @@ LEAST_PARTICLES = 250
 """Fewest particles that leave-one-out may be thinned to."""
 LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
 """Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
+FOLLOWED = 12
+"""Numbers of rows and elements that are held for each particle whose gradient is followed."""
 MEMORY = 4_000_000
 """Most numbers held at once."""
 
@@ -188,12 +190,9 @@ class LaplaceIntegrated:
     def log_likelihood_given(
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"]
     ) -> Float[Tensor, " particles"]:
-        """Log density of some rows together.
-
-        Its gradient is that of the approximation, by differences.
-        """
+        """Log density of some rows together. Its gradient is that of the approximation."""
         if torch.is_grad_enabled() and theta.requires_grad:
-            return differenced(theta, lambda x: self._total(x, given))
+            return with_gradient(theta, lambda x: self._total(x, given), lambda x: self._slopes(x, given))
         return self._total(theta, given)
 
     def marginals(
@@ -383,6 +382,21 @@ class LaplaceIntegrated:
                 else:
                     found.append(proposal.log_mass + self._alone(part, proposal, given))
         return torch.cat(found)
+
+    def _slopes(self, theta: Tensor, given: Tensor) -> Slopes:
+        """Log density of some rows together and the gradient of its approximation."""
+        values, gradients = [], []
+        with torch.enable_grad():
+            for part in self._parts(theta.requires_grad_(True), FOLLOWED * self._width):
+                with torch.no_grad():
+                    proposal = self._propose(part, given)
+                alone = self._alone(part, proposal, given)
+                total = mass_at_mode(self.likelihood, part.outer, part.prior, part.design, proposal, given)
+                (gradient,) = torch.autograd.grad((total + alone).sum(), part.theta)
+                values.append(proposal.log_mass + alone.detach())
+                gradients.append(gradient)
+        value = self._total(theta.detach(), given) if self.corrected else torch.cat(values)
+        return Slopes(value, torch.cat(gradients))
 
     def _approximate_marginals(self, theta: Tensor, given: Tensor) -> Marginals:
         """By parabolas in place of the likelihood."""
