@@ -47,7 +47,7 @@ MAX_FOLD_DRAWS = 200_000
 NOISY_BATCHES = 2
 """Batches of draws that are added where densities are estimates, each of which takes long."""
 NEARLY_ALL = 0.75
-"""A fold of a dear target needs no refit whose draws are so many of the posterior's effective ones."""
+"""A fold needs no refit whose draws are so many of the posterior's effective ones, where draws are dear."""
 NO_MEAN = 1.0
 """Pareto k from which on weights have no mean."""
 FEW_REFITS = 2
@@ -121,18 +121,18 @@ def leave_one_out(
         return _annealed(target, particles, search, settings, generator, deadline, first_row)
     loo = _by_reweighting(target, particles, first_row, deadline)
     for _ in range(2):  # more draws may show a tail that fewer did not
-        if _is_heavy(loo, particles, settings):
+        if _is_heavy(target, loo, particles, settings):
             particles, search = with_lighter_tail(target, particles, search, settings, generator, deadline)
             loo = _by_reweighting(target, particles, first_row, deadline)
         # rows that will be refitted need no more draws here
-        kept = loo.influence[:, loo.pareto_k <= _largest_k(particles, settings)]
+        kept = loo.influence[:, _trusted(target, loo, particles, settings)]
         mcse = math.sqrt(float(kept.sum(1).square().sum()))
         if particles.log_proposal is None or mcse <= settings.max_elpd_se:
             break
         batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
         particles = enlarged(target, particles, search, batches, settings, generator, deadline)
         loo = _by_reweighting(target, particles, first_row, deadline)
-        if not _is_heavy(loo, particles, settings):
+        if not _is_heavy(target, loo, particles, settings):
             break
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
     noisy = settings.max_elpd_se < result.mcse < math.inf
@@ -210,15 +210,29 @@ def _unreliable(loo: Loo, particles: Particles, settings: EngineSettings) -> Boo
     """Rows that reweighting is not trusted with, by Pareto k and effective draws."""
     count, whole = len(particles.theta), kish(particles.log_weight)
     unsure = (loo.pareto_k > settings.refit_pareto_k) & (loo.effective_sample_size < SAME_DRAWS * whole)
-    # a fold whose weights are hardly less even than the posterior's own is as good as that one is
-    alike = (loo.effective_sample_size > NEARLY_ALL * whole) & (loo.pareto_k < NO_MEAN)
-    heavy = (loo.pareto_k > good_pareto_k(count)) & ~alike
+    heavy = (loo.pareto_k > good_pareto_k(count)) & ~_alike(loo, particles)
     return heavy | unsure | ~loo.pointwise.isfinite()
 
 
-def _is_heavy(loo: Loo, particles: Particles, settings: EngineSettings) -> bool:
+def _alike(loo: Loo, particles: Particles) -> Bool[Tensor, " rows"]:
+    """Folds whose weights are hardly less even than the posterior's own, which are as good as that one is."""
+    whole = kish(particles.log_weight)
+    return (loo.effective_sample_size > NEARLY_ALL * whole) & (loo.pareto_k < NO_MEAN)
+
+
+def _trusted(
+    target: Target, loo: Loo, particles: Particles, settings: EngineSettings
+) -> Bool[Tensor, " rows"]:
+    """Rows that reweighting is trusted with: by Pareto k, which is noisy where draws are dear and so few."""
+    trusted = loo.pareto_k <= _largest_k(particles, settings)
+    if densities_each(target) > 1 and particles.log_proposal is not None:
+        trusted |= _alike(loo, particles)
+    return trusted
+
+
+def _is_heavy(target: Target, loo: Loo, particles: Particles, settings: EngineSettings) -> bool:
     """Whether many rows look unreliable, and the posterior's own weights have the tail that makes them so."""
-    heavy = loo.pareto_k > _largest_k(particles, settings)
+    heavy = ~_trusted(target, loo, particles, settings)
     weighted = particles.log_proposal is not None and particles.pareto_k > SELECTED_K
     return weighted and int(heavy.sum()) > FOLD_CHUNK
 
@@ -326,7 +340,7 @@ def _refitted(
     first_row: int,
 ) -> LooResult:
     """Leave-one-out with exact refits of the rows where smoothing fails or is noisy."""
-    usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
+    usable = _trusted(target, loo, particles, settings) & loo.pointwise.isfinite()
     if loo.mcse > settings.max_elpd_se:
         usable &= loo.influence.square().sum(0).sqrt() <= settings.refit_se
     rows = torch.nonzero(~usable)[:, 0] + first_row
