@@ -28,8 +28,8 @@ class Slopes(NamedTuple):
     """A function of particles with its gradient.
 
     Attributes:
-        value: `[particles]`.
-        gradient: `[particles, dim]`.
+        value: What it is at each particle `[particles]`.
+        gradient: Its derivatives by each particle's parameters `[particles, dim]`.
     """
 
     value: Float[Tensor, " particles"]
