@@ -147,17 +147,15 @@ class Likelihood:
         """
         leaf = predictor.detach().requires_grad_(True)
         with torch.enable_grad():
-            value = self.summed(self.rows(outer, leaf[:, None]), given)[:, 0]
-            (slope,) = torch.autograd.grad(_finite(value).sum(), leaf, create_graph=True)
-            if slope.requires_grad:
-                (second,) = torch.autograd.grad(_finite(slope).sum(), leaf)
-            else:
-                second = torch.zeros_like(leaf)
-        curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
-        return Sites(value.detach(), _finite(slope.detach()), curvature)
+            found = self.followed(outer, leaf, given, further=False)
+        return Sites(*(part.detach() for part in found))
 
     def followed(
-        self, outer: Outer, predictor: Float[Tensor, "particles elements"], given: Bool[Tensor, " rows"]
+        self,
+        outer: Outer,
+        predictor: Float[Tensor, "particles elements"],
+        given: Bool[Tensor, " rows"],
+        further: bool = True,
     ) -> Sites:
         """As `sites`, which autograd can follow through the predictor and the other parameters.
 
@@ -165,6 +163,7 @@ class Likelihood:
             outer: What is read of the other parameters.
             predictor: Values of the node's elements.
             given: Which rows count.
+            further: Whether the curvature is to be followed, too.
         """
         if not predictor.requires_grad:
             predictor = predictor.detach().requires_grad_(True)
@@ -173,7 +172,7 @@ class Likelihood:
         second = torch.zeros_like(predictor)
         if slope.requires_grad:
             (found,) = torch.autograd.grad(
-                _finite(slope).sum(), predictor, create_graph=True, allow_unused=True
+                _finite(slope).sum(), predictor, create_graph=further, allow_unused=True
             )
             second = second if found is None else found
         curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
