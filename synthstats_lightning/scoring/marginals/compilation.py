@@ -140,6 +140,7 @@ def compile_graph(
     response: NDArray[Any],
     anchors: Mapping[int, Anchor] | None = None,
     rounding: float | None = None,
+    least_rank: int = 1,
 ) -> Compiled:
     """Binds data to a graph, evaluates what is constant and lists the calls for the rest.
 
@@ -149,6 +150,7 @@ def compile_graph(
         response: Observed values `[rows]`.
         anchors: Nodes of parameters that are standardised given their hyperparameters.
         rounding: Spacing of the values that the response was recorded to, `None` for exact values.
+        least_rank: Fewest axes of every parameter-dependent value after the particle axis.
 
     Raises:
         ProgramFailure: See `scoring.density.build_density`.
@@ -161,7 +163,7 @@ def compile_graph(
             return compile_graph(known, covariates, response, anchors, rounding)
     parameters = find_parameters(graph, constants, anchors)
     dependents = _dependents(graph, parameters)
-    rank = max(1, *(len(shapes[i]) for i, c in enumerate(constants) if c is None))
+    rank = max(least_rank, *(len(shapes[i]) for i, c in enumerate(constants) if c is None))
     bounds = [Bounds()] * len(graph.nodes)
     for parameter in parameters:
         bounds[parameter.node] = parameter.bounds(_constant_inputs(graph, parameter.node, constants))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, cast
 
 import torch
@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
 from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, no_nan, response_rows, row_sums
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
+from synthstats_lightning.scoring.marginals.different_rows import DifferentRows, different_rows
 from synthstats_lightning.scoring.marginals.funnels import (
     find_funnels,
     likelihood_anchors,
@@ -29,7 +30,7 @@ from synthstats_lightning.scoring.marginals.funnels import (
     without_anchors,
 )
 from synthstats_lightning.scoring.marginals.normalisation import Mass, log_masses
-from synthstats_lightning.scoring.marginals.start import Start, padded, run, start
+from synthstats_lightning.scoring.marginals.start import Start, padded, parts_of_draw, run, start
 
 Values = list[Tensor | None]
 
@@ -67,7 +68,8 @@ def build_density(
         )
 
     def build(graph: ModelGraph, anchors: Mapping[int, Anchor]) -> Density:
-        return Density(compile_graph(graph, covariates, response, anchors, rounding), build)
+        compiled = compile_graph(graph, covariates, response, anchors, rounding)
+        return Density(compiled, build, different_rows(compiled, response, anchors, rounding))
 
     return build(graph, {})
 
@@ -86,19 +88,24 @@ class Density:
     Args:
         compiled: What `compile_graph` makes of a graph.
         build: Makes the density of a graph with some parameters standardised, on the same data.
+        different: The rows that differ, where many do not.
 
     Attributes:
         dimension: Number of unconstrained parameters.
         num_observations: Rows of the response.
         parameters: Name, shape and columns of every parameter.
+        different: The rows that differ, where many do not.
     """
 
     def __init__(
         self,
         compiled: Compiled,
         build: Callable[[ModelGraph, Mapping[int, Anchor]], Density] | None = None,
+        different: DifferentRows | None = None,
     ) -> None:
         self._compiled = compiled
+        self.different = different
+        self._rows = compiled if different is None else different.compiled
         self._build = build
         self.parameters: tuple[Parameter, ...] = compiled.parameters
         self.dimension: int = sum(parameter.size for parameter in compiled.parameters)
@@ -106,12 +113,18 @@ class Density:
         self._by_logs = by_logs(compiled)
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
-        self._width = max(map(math.prod, compiled.shapes), default=0)  # a covariance has rows by rows
+        # a covariance has rows by rows
+        self._width = max(map(math.prod, self._rows.shapes), default=0)
 
     @property
     def compiled(self) -> Compiled:
         """The graph with its data, ready to be evaluated."""
         return self._compiled
+
+    @property
+    def distinct(self) -> Density:
+        """The density of the rows that differ from each other, of the same parameters."""
+        return self if self.different is None else Density(self.different.compiled)
 
     def of_graph(self, graph: ModelGraph) -> Density:
         """The density of another graph on the same data.
@@ -161,7 +174,7 @@ class Density:
         """
         theta = self._checked(theta)
         values, _, _ = self._start(theta)
-        run(self._compiled.likelihood_steps, values)
+        run(self._rows.likelihood_steps, values)
         return self._likelihood(theta, values)
 
     def log_prior_and_likelihood(
@@ -180,7 +193,7 @@ class Density:
 
     def _log_prior_and_likelihood(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         values, constrained, jacobian = self._start(theta)
-        run(self._compiled.joint_steps, values)
+        run(self._rows.joint_steps, values)
         labels = self._compiled.labels
         if labels is None:
             return self._prior(theta, values, constrained, jacobian), self._likelihood(theta, values)
@@ -241,7 +254,7 @@ class Density:
             given = torch.ones(self.num_observations, dtype=torch.bool)
         labels = self._compiled.labels
         if self._compiled.response_term.distribution.event_rank:
-            return self._subsets(theta, given)
+            return parts_of_draw(self._compiled, self._start, theta, given, self._width)
         if labels is None:
             rows = self.log_likelihood(theta)
             kept = torch.where(given, rows, 0.0)
@@ -265,20 +278,9 @@ class Density:
             ValueError: If `theta` does not have `dimension` columns.
         """
         if self._compiled.response_term.distribution.event_rank:
-            return self._subsets(self._checked(theta), given, alone=True).given
+            theta = self._checked(theta)
+            return parts_of_draw(self._compiled, self._start, theta, given, self._width, alone=True).given
         return self.marginals(theta, given).given
-
-    def _subsets(self, theta: Tensor, given: Tensor, alone: bool = False) -> Marginals:
-        """Parts of a response that is one draw of a multivariate distribution."""
-
-        def some(part: Tensor) -> tuple[Tensor, Tensor]:
-            values, _, _ = self._start(part)
-            run(self._compiled.likelihood_steps, values)
-            found = self._compiled.response_term.subsets(values, given, alone)
-            return found.given.expand(len(part)), found.changed.expand(len(part), -1)
-
-        total, changed = by_parts(some, theta, max(self._width, self.num_observations**2))
-        return Marginals(no_nan(total), no_nan(changed))
 
     def constrain(self, theta: Float[Tensor, "particles dim"]) -> dict[str, Tensor]:
         """Parameters by name on their own scale, each `[particles, *shape]`.
@@ -429,11 +431,8 @@ class Density:
             centred: The other density, of a graph with the same indices of nodes.
         """
         values = self.node_values(theta)
-
-        def natural(own: Parameter) -> Tensor:
-            return self._natural(values, own.node, len(theta))
-
-        return without_anchors(theta, self.parameters, natural, centred.parameters)
+        natural = partial(self._natural, values, particles=len(theta))
+        return without_anchors(theta, self.parameters, lambda p: natural(p.node), centred.parameters)
 
     def _checked(self, theta: Tensor) -> Tensor:
         if theta.ndim != 2 or theta.shape[1] != self.dimension:
@@ -496,5 +495,6 @@ class Density:
         labels = self._compiled.labels
         if labels is not None:
             return no_nan(labels.evaluate(values, theta.shape[0]).log_likelihood)
-        shape = (theta.shape[0], self.num_observations)
-        return response_rows(self._compiled.response_term, values, shape, self._compiled.rank)
+        shape = (theta.shape[0], self._rows.num_observations)
+        rows = response_rows(self._rows.response_term, values, shape, self._rows.rank)
+        return rows if self.different is None else self.different.spread(rows)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.layout import Parameter
+from synthstats_lightning.scoring.density.many_rows import by_parts
 from synthstats_lightning.scoring.density.structural import pad
-from synthstats_lightning.scoring.marginals.blocks import constrain_block, row_sums
+from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.marginals.blocks import constrain_block, no_nan, row_sums
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 
 
@@ -74,3 +77,32 @@ def run(steps: Sequence[Step], values: list[Tensor | None]) -> None:
     """
     for slot, function, inputs in steps:
         values[slot] = function(*[values[i] for i in inputs])
+
+
+def parts_of_draw(
+    compiled: Compiled,
+    started: Callable[[Tensor], Start],
+    theta: Float[Tensor, "particles dim"],
+    given: Bool[Tensor, " rows"],
+    width: int,
+    alone: bool = False,
+) -> Marginals:
+    """Densities of parts of a response that is one draw of a multivariate distribution.
+
+    Args:
+        compiled: The model with its data bound.
+        started: Where its evaluation starts.
+        theta: Unconstrained parameters.
+        given: Which rows count.
+        width: Numbers of the widest temporary of one particle.
+        alone: Whether nothing but the given rows' own density is needed.
+    """
+
+    def some(part: Tensor) -> tuple[Tensor, Tensor]:
+        values, _, _ = started(part)
+        run(compiled.likelihood_steps, values)
+        found = compiled.response_term.subsets(values, given, alone)
+        return found.given.expand(len(part)), found.changed.expand(len(part), -1)
+
+    total, changed = by_parts(some, theta, max(width, compiled.num_observations**2))
+    return Marginals(no_nan(total), no_nan(changed))

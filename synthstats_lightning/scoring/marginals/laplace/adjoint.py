@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.marginals.laplace.copies import Given
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Prior, Proposal
@@ -42,7 +43,7 @@ def mass_at_mode(
     prior: Prior,
     design: Design,
     proposal: Proposal,
-    given: Bool[Tensor, " rows"],
+    given: Given,
 ) -> Float[Tensor, " particles"]:
     """The approximation at a mode that is known, up to a constant, as autograd can follow it.
 
@@ -52,7 +53,7 @@ def mass_at_mode(
         prior: The block's own density, likewise.
         design: The predictor as a function of the block, likewise.
         proposal: The mode with its precision, both of which are taken for known.
-        given: Which rows count.
+        given: Which rows count, or how many times each does.
     """
     mode = proposal.mean.detach()
     slope = likelihood.followed(outer, design.at(mode[:, None])[:, 0], given).slope

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.marginals.laplace.copies import Copies
 from synthstats_lightning.scoring.marginals.laplace.leave_out import Movers, log_mean, movers_of
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 
@@ -40,6 +41,7 @@ class Weighted(Protocol):
 
     dimension: int
     num_observations: int
+    copies: Copies
     likelihood: Likelihood
     movers: Movers
     more_movers: list[Movers]
@@ -135,6 +137,7 @@ def _followed(
 ) -> Float[Tensor, " particles"]:
     """Sums over rows of log densities without each, by some movers, at a few draws from the posterior."""
     everything = torch.ones(target.num_observations, dtype=torch.bool)
-    movers = movers if bool(chosen.all()) else movers.of(chosen, target.likelihood.groups)
+    if not bool(chosen.all()):
+        movers = movers.of(target.copies.chosen(chosen), target.likelihood.groups)
     changed = target.marginals_by(theta[:FOLLOWED], everything, 4, movers).changed
     return changed[:, chosen].sum(1) * (len(chosen) / int(chosen.sum()))

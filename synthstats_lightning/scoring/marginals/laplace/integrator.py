@@ -18,7 +18,7 @@ MOST_LEFT = 12
 MAX_BLOCK = 300
 """Most dimensions of a block."""
 MAX_ROWS = 2_000
-"""Most rows of a response: leave-one-out follows each row through those that it moves."""
+"""Most rows of a response that differ: leave-one-out follows each row through those that it moves."""
 MAX_COST = 3e7
 """Most multiplications for one particle: a score takes some thousand particles, each several steps."""
 TOLERANCE = 1e-8
@@ -37,9 +37,9 @@ def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
         `None` where there is no such block, where it is not worth it or costs too much, and where the numeric
         check of its being affine fails.
     """
-    compiled = density.compiled
+    compiled = density.distinct.compiled
     predictor = find_predictor(compiled)
-    if predictor is None or density.num_observations > MAX_ROWS:
+    if predictor is None or compiled.num_observations > MAX_ROWS:
         return None
     size = sum(p.size for p in density.parameters if p.node in predictor.block)
     if not FEWEST <= size <= MAX_BLOCK or density.dimension - size > MOST_LEFT:

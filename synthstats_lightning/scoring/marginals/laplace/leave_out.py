@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, spread
+from synthstats_lightning.scoring.marginals.laplace.copies import Changes, Given
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
@@ -149,7 +150,7 @@ def cavities(
     groups = likelihood.groups
     tiny = torch.finfo(torch.float64).tiny
     v = spread(variance, groups).clamp_min(tiny)
-    if groups.shared:
+    if likelihood.shared:
         step = SHIFT * variance.clamp_min(tiny).sqrt()
         around = proposal.centre[:, None] + step[:, None] * step.new_tensor([-1.0, 0.0, 1.0])[:, None]
         low, value, high = likelihood.rows(outer, around).unbind(1)
@@ -159,7 +160,7 @@ def cavities(
     else:
         value = likelihood.rows(outer, proposal.centre[:, None])[:, 0]
         slope, curvature = (spread(part, groups) for part in proposal.sites[1:])
-    curvature = torch.minimum(curvature.clamp_min(0.0), MOST_LEVERAGE[groups.shared] / v)
+    curvature = torch.minimum(curvature.clamp_min(0.0), MOST_LEVERAGE[likelihood.shared] / v)
     shift = spread(proposal.shift, groups)
     shrunk = 1.0 - v * curvature
     mean = (shift - v * slope) / shrunk
@@ -173,10 +174,10 @@ def without_each(
     proposal: Proposal,
     design: Design,
     movers: Movers,
-    given: Bool[Tensor, " rows"],
+    given: Given,
     noise: Float[Tensor, "particles points size"],
-) -> tuple[Float[Tensor, " particles"], Float[Tensor, "particles rows"]]:
-    """Log density of the given rows, and of these with one row less, or more where it is not given.
+) -> Changes:
+    """Log density of the given rows, and of these with one row less or more.
 
     Args:
         likelihood: Log-likelihood of rows at values of the predictor.
@@ -184,7 +185,7 @@ def without_each(
         proposal: Given the given rows.
         design: The predictor as a function of the block.
         movers: Which elements move with which rows.
-        given: Which rows count.
+        given: Which rows count, or how many times each does.
         noise: Independent standard normal numbers.
     """
     groups = likelihood.groups
@@ -232,9 +233,8 @@ def without_each(
         )
     less = (proposal.log_mass + alone)[:, None] + cavity.log_mass + log_mean(without, 1)
     more = (proposal.log_mass + alone)[:, None] + log_mean(weight[:, :, None] + rows, 1)
-    changes = torch.where(given, less, more)
-    lonely = total[:, None] + torch.where(given, -rows[:, 0], rows[:, 0])
-    return total, torch.where(groups.alone, lonely, changes)
+    less = torch.where(groups.alone, total[:, None] - rows[:, 0], less)
+    return Changes(total, less, torch.where(groups.alone, total[:, None] + rows[:, 0], more))
 
 
 def _far(
@@ -243,7 +243,7 @@ def _far(
     proposal: Proposal,
     design: Design,
     movers: Movers,
-    given: Bool[Tensor, " rows"],
+    given: Given,
     predictor: Float[Tensor, "particles points elements"],
     coupling: Float[Tensor, "particles elements most"],
 ) -> Float[Tensor, "particles points rows"]:

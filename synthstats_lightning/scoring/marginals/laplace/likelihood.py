@@ -13,6 +13,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.marginals.compilation import Compiled, needed_steps
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, row_groups, summed
+from synthstats_lightning.scoring.marginals.laplace.copies import Given, counted
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 
 
@@ -53,14 +54,16 @@ class Likelihood:
     Args:
         compiled: The whole model.
         predictor: The node and what reads it.
+        copied: Whether rows may count several times.
 
     Attributes:
         slots: What must be evaluated before.
         groups: Rows by the element that they read.
         elements: Elements of the predictor.
+        shared: Whether what reads an element may be several rows, or one several times.
     """
 
-    def __init__(self, compiled: Compiled, predictor: Predictor) -> None:
+    def __init__(self, compiled: Compiled, predictor: Predictor, copied: bool = False) -> None:
         self._compiled = compiled
         self._node = predictor.node
         self._shape = compiled.shapes[predictor.node]
@@ -77,6 +80,7 @@ class Likelihood:
         )
         self.elements: int = int(torch.tensor(self._shape).prod()) if self._shape else 1
         self.groups: RowGroups = row_groups(predictor.element, self.elements)
+        self.shared: bool = copied or self.groups.shared
 
     def outer(self, values: Sequence[Tensor | None], particles: int) -> Outer:
         """What is read of an evaluation of the other parameters.
@@ -115,35 +119,31 @@ class Likelihood:
         found = found.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
         return found.reshape(particles, points, -1)
 
-    def summed(
-        self, rows: Float[Tensor, "... rows"], given: Bool[Tensor, " rows"]
-    ) -> Float[Tensor, "... elements"]:
+    def summed(self, rows: Float[Tensor, "... rows"], given: Given) -> Float[Tensor, "... elements"]:
         """Log-likelihood of what reads each element.
 
         Args:
             rows: That of each row.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
-        return summed(rows if bool(given.all()) else torch.where(given, rows, 0.0), self.groups)
+        return summed(counted(rows, given), self.groups)
 
-    def alone(self, rows: Float[Tensor, "... rows"], given: Bool[Tensor, " rows"]) -> Float[Tensor, ...]:
+    def alone(self, rows: Float[Tensor, "... rows"], given: Given) -> Float[Tensor, ...]:
         """Log-likelihood of the rows that read no element.
 
         Args:
             rows: That of each row.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
-        return torch.where(self.groups.alone & given, rows, 0.0).sum(-1)
+        return torch.where(self.groups.alone, counted(rows, given), 0.0).sum(-1)
 
-    def sites(
-        self, outer: Outer, predictor: Float[Tensor, "particles elements"], given: Bool[Tensor, " rows"]
-    ) -> Sites:
+    def sites(self, outer: Outer, predictor: Float[Tensor, "particles elements"], given: Given) -> Sites:
         """Value and derivatives at one point of each particle.
 
         Args:
             outer: What is read of the other parameters.
             predictor: Values of the node's elements.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
         leaf = predictor.detach().requires_grad_(True)
         with torch.enable_grad():
@@ -154,7 +154,7 @@ class Likelihood:
         self,
         outer: Outer,
         predictor: Float[Tensor, "particles elements"],
-        given: Bool[Tensor, " rows"],
+        given: Given,
         further: bool = True,
     ) -> Sites:
         """As `sites`, which autograd can follow through the predictor and the other parameters.
@@ -162,7 +162,7 @@ class Likelihood:
         Args:
             outer: What is read of the other parameters.
             predictor: Values of the node's elements.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
             further: Whether the curvature is to be followed, too.
         """
         if not predictor.requires_grad:
@@ -184,7 +184,7 @@ class Likelihood:
         predictor: Float[Tensor, "particles elements"],
         variance: Float[Tensor, "particles elements"],
         sites: Sites,
-        given: Bool[Tensor, " rows"],
+        given: Given,
     ) -> Sites:
         """Derivatives on average over normal predictors, by integration by parts from values at a few nodes.
 
@@ -193,7 +193,7 @@ class Likelihood:
             predictor: Means of the predictor.
             variance: How far predictors spread around these.
             sites: Value and derivatives at the means, which stay where averages are not known.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
         scale = variance.clamp_min(torch.finfo(torch.float64).tiny).sqrt()
         at = predictor[:, None] + scale[:, None] * NODES[:, None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,6 +15,7 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.adjoint import Slopes, mass_at_mode, with_gradient
 from synthstats_lightning.scoring.marginals.laplace.check import check
+from synthstats_lightning.scoring.marginals.laplace.copies import Changes, Copies
 from synthstats_lightning.scoring.marginals.laplace.leave_out import (
     MOVED,
     MOVED_A_LITTLE,
@@ -29,11 +29,11 @@ from synthstats_lightning.scoring.marginals.laplace.leave_out import (
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer, Sites
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
+from synthstats_lightning.scoring.marginals.laplace.parts import Last, Part, Weighted
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 from synthstats_lightning.scoring.marginals.laplace.proposal import (
     NEAR,
     TOLERANCE,
-    Prior,
     Proposal,
     prior_of,
     propose,
@@ -61,24 +61,6 @@ MEMORY = 4_000_000
 """Most numbers held at once."""
 
 
-class Part(NamedTuple):
-    """Some particles with all that integrals over the block take.
-
-    Attributes:
-        theta: The parameters outside of the block.
-        log_prior: Their log prior density `[particles]`.
-        outer: What the likelihood reads of them.
-        prior: The block's own density.
-        design: The predictor as a function of the block.
-    """
-
-    theta: Float[Tensor, "particles outer"]
-    log_prior: Float[Tensor, " particles"]
-    outer: Outer
-    prior: Prior
-    design: Design
-
-
 class LaplaceIntegrated:
     """A model as a target over the parameters outside of a block, given which the block is normal a priori.
 
@@ -89,12 +71,13 @@ class LaplaceIntegrated:
 
     Args:
         density: The whole model.
-        predictor: The block and the node through which the response depends on it.
+        predictor: The block and the node through which the response depends on it, of the rows that differ.
         check: What `checked_at` found; NaN before.
 
     Attributes:
         density: The whole model.
-        predictor: The block and the node through which the response depends on it.
+        predictor: The block and the node through which the response depends on it, of the rows that differ.
+        copies: Rows of the response as copies of those that differ.
         dimension: Unconstrained parameters outside of the block.
         num_observations: Rows of the response.
         coupled: True: rows depend on each other given the parameters outside.
@@ -104,18 +87,20 @@ class LaplaceIntegrated:
     coupled = True
 
     def __init__(self, density: Density, predictor: Predictor, check: float = math.nan) -> None:
-        compiled = density.compiled
+        distinct = density.distinct
         self.density = density
+        self.copies = Copies(density.num_observations, density.different)
         self.predictor = predictor
         self.check = check
         self.num_observations: int = density.num_observations
-        self.likelihood = Likelihood(compiled, predictor)
-        members = [parameter for parameter in density.parameters if parameter.node in predictor.block]
-        self.block = NormalBlock(density, members, (predictor.node,), self.likelihood.slots)
+        self._shape = distinct.compiled.shapes[predictor.node]
+        self.likelihood = Likelihood(distinct.compiled, predictor, density.different is not None)
+        members = [parameter for parameter in distinct.parameters if parameter.node in predictor.block]
+        self.block = NormalBlock(distinct, members, (predictor.node,), self.likelihood.slots)
         self.size: int = self.block.size
         self.dimension: int = len(self.block.outer)
         self.corrected = True
-        self._last: _Last | None = None
+        self._last: Last | None = None
         # not at 0, where derivatives of some likelihoods vanish
         noise = torch.randn(1, self.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         self.starts = Starts(1e-3 * noise)
@@ -145,10 +130,9 @@ class LaplaceIntegrated:
         Args:
             theta: Parameters outside of the block.
         """
-        everything = torch.ones(self.num_observations, dtype=torch.bool)
         with torch.no_grad():
             part = next(self._parts(theta, 1))
-            proposal = self._propose(part, everything)
+            proposal = self._propose(part, self._everything)
         found = copy.copy(self)
         found._last = None
         if bool(proposal.log_mass.isfinite().all()):
@@ -159,7 +143,7 @@ class LaplaceIntegrated:
     def _movers(self, moved: Tensor) -> list[Movers]:
         """What moves with which row: as little as may do, then more, for where a check says so."""
         draws, _, _ = LEAVE_ONE_OUT_DRAWS
-        most = LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.num_observations)
+        most = LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.copies.number)
         found: list[Movers] = []
         for threshold in MOVED:
             movers = movers_of(moved >= threshold, self.likelihood.groups)
@@ -191,9 +175,10 @@ class LaplaceIntegrated:
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"]
     ) -> Float[Tensor, " particles"]:
         """Log density of some rows together. Its gradient is that of the approximation."""
+        counts = self.copies.of(given)
         if torch.is_grad_enabled() and theta.requires_grad:
-            return with_gradient(theta, lambda x: self._total(x, given), lambda x: self._slopes(x, given))
-        return self._total(theta, given)
+            return with_gradient(theta, lambda x: self._total(x, counts), lambda x: self._slopes(x, counts))
+        return self._total(theta, counts)
 
     def marginals(
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"] | None = None
@@ -208,7 +193,7 @@ class LaplaceIntegrated:
             return last.found
         draws = self.leave_one_out_draws(len(theta))
         found = self.marginals_by(theta, given, draws, self.movers)
-        self._last = _Last(theta.clone(), given.clone(), found)
+        self._last = Last(theta.clone(), given.clone(), found)
         return found
 
     def leave_one_out_draws(self, particles: int) -> int:
@@ -221,14 +206,14 @@ class LaplaceIntegrated:
         if self.dimension == 0:
             return alone
         left = LEAVE_ONE_OUT_WORK / particles - MATRIX_WORK * self.size**3
-        affordable = left / (self.movers.most * self.num_observations)
+        affordable = left / (self.movers.most * self.copies.number)
         return 2 * max(least // 2, min(most // 2, int(affordable / 2)))
 
     @property
     def most_particles(self) -> int:
         """Particles that leave-one-out is affordable for."""
         least, _, _ = LEAVE_ONE_OUT_DRAWS
-        work = least * self.movers.most * self.num_observations + MATRIX_WORK * self.size**3
+        work = least * self.movers.most * self.copies.number + MATRIX_WORK * self.size**3
         affordable = LEAVE_ONE_OUT_WORK / work
         return max(int(affordable), LEAST_PARTICLES)
 
@@ -241,15 +226,15 @@ class LaplaceIntegrated:
             theta: Parameters outside of the block.
             given: The rows that are given.
         """
-        found = []
+        found, counts = [], self.copies.of(given)
         with torch.no_grad():
             for part in self._parts(theta, DRAWN * self._width):
-                proposal = self._propose(part, given)
+                proposal = self._propose(part, counts)
                 noise = antithetic_noise(part.theta, DRAWN, self.size)
-                drawn = self._weights(part, proposal, given, noise)
+                drawn = self._weights(part, proposal, counts, noise)
                 total = log_mean(drawn.weight, 1)[:, None]
                 found.append(log_mean(drawn.weight[..., None] + drawn.rows, 1) - total)
-        return torch.cat(found)
+        return self.copies.spread(torch.cat(found))
 
     def marginals_by(
         self,
@@ -268,24 +253,28 @@ class LaplaceIntegrated:
             movers: Which elements of the predictor move with which rows.
             stream: Different streams have different draws.
         """
-        width = movers.most * (2 * self.likelihood.elements + 3 * self.num_observations)
+        width = movers.most * (2 * self.likelihood.elements + 3 * self.copies.number)
         together = max(2, min(draws, MEMORY // width // 2 * 2))
-        totals, changes = [], []
+        counts = self.copies.of(given)
+        every = []
         with torch.no_grad():
             for part in self._parts(theta, together * width):
-                proposal = self._propose(part, given)
+                proposal = self._propose(part, counts)
                 noise = antithetic_noise(part.theta, draws, self.size, stream)
                 found = [
-                    without_each(self.likelihood, part.outer, proposal, part.design, movers, given, some)
+                    without_each(self.likelihood, part.outer, proposal, part.design, movers, counts, some)
                     for some in torch.split(noise, together, 1)
                 ]
                 share = torch.tensor([min(together, draws - k) / draws for k in range(0, draws, together)])
                 log_share = share.to(torch.float64).log()[:, None]
-                total = torch.logsumexp(torch.stack([each[0] for each in found]) + log_share, 0)
-                changed = torch.logsumexp(torch.stack([each[1] for each in found]) + log_share[..., None], 0)
-                totals.append(total)
-                changes.append(torch.where(total.isfinite()[:, None], changed, -math.inf))
-        return Marginals(torch.cat(totals), torch.cat(changes))
+                total = torch.logsumexp(torch.stack([each.given for each in found]) + log_share, 0)
+                less, more = (
+                    torch.logsumexp(torch.stack(each) + log_share[..., None], 0)
+                    for each in zip(*(each[1:] for each in found), strict=True)
+                )
+                changed = self.copies.changed(Changes(total, less, more), given).changed
+                every.append(Marginals(total, torch.where(total.isfinite()[:, None], changed, -math.inf)))
+        return Marginals(*map(torch.cat, zip(*every, strict=True)))
 
     def log_weights(
         self, theta: Float[Tensor, "particles outer"], draws: int, stream: int = 0
@@ -297,13 +286,12 @@ class LaplaceIntegrated:
             draws: An even number of draws for each particle.
             stream: Different streams have different draws.
         """
-        everything = torch.ones(self.num_observations, dtype=torch.bool)
         found = []
         with torch.no_grad():
             for part in self._parts(theta, draws * self._width):
-                proposal = self._propose(part, everything)
+                proposal = self._propose(part, self._everything)
                 noise = antithetic_noise(part.theta, draws, self.size, stream)
-                found.append(self._weights(part, proposal, everything, noise).weight)
+                found.append(self._weights(part, proposal, self._everything, noise).weight)
         return torch.cat(found)
 
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles outer"]:
@@ -323,13 +311,13 @@ class LaplaceIntegrated:
             generator: Source of the draws.
             given: Which rows are given.
         """
-        blocks = []
+        blocks, counts = [], self.copies.of(given)
         with torch.no_grad():
             for part in self._parts(theta, DRAWN * self._width):
-                proposal = self._propose(part, given)
+                proposal = self._propose(part, counts)
                 shape = (len(part.theta), DRAWN, self.size)
                 noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-                found = self._weights(part, proposal, given, noise)
+                found = self._weights(part, proposal, counts, noise)
                 uniform = torch.rand(found.weight.shape, generator=generator, dtype=torch.float64)
                 gumbel = -torch.log(-torch.log(uniform.clamp(2.0**-54, 1.0 - 2.0**-53)))
                 chosen = (found.weight + gumbel).argmax(1)
@@ -364,10 +352,14 @@ class LaplaceIntegrated:
         return None if found is None else self.with_check(*found)
 
     @property
+    def _everything(self) -> Tensor:
+        return self.copies.of(torch.ones(self.num_observations, dtype=torch.bool))
+
+    @property
     def _width(self) -> int:
         """Numbers that one draw of the block takes, about."""
         entries = min(self.block.entries(self.predictor.node), 4)
-        return self.size + 4 * self.num_observations + (2 + entries) * self.likelihood.elements
+        return self.size + 4 * self.copies.number + (2 + entries) * self.likelihood.elements
 
     def _total(self, theta: Tensor, given: Tensor) -> Tensor:
         draws = ALONE if self.dimension == 0 else DRAWS
@@ -400,31 +392,31 @@ class LaplaceIntegrated:
 
     def _approximate_marginals(self, theta: Tensor, given: Tensor) -> Marginals:
         """By parabolas in place of the likelihood."""
-        totals, changes = [], []
+        found, counts = [], self.copies.of(given)
         with torch.no_grad():
             for part in self._parts(theta, 8 * self._width):
-                proposal = self._propose(part, given)
-                total = proposal.log_mass + self._alone(part, proposal, given)
+                proposal = self._propose(part, counts)
+                total = proposal.log_mass + self._alone(part, proposal, counts)
                 variance = part.design.variances(torch.cholesky_inverse(proposal.lower))
                 cavity = cavities(self.likelihood, part.outer, proposal, variance)
-                totals.append(total)
                 less = torch.where(self.likelihood.groups.alone, -cavity.value, cavity.log_mass)
-                changes.append(total[:, None] + torch.where(given, less, cavity.value))
-        return Marginals(torch.cat(totals), torch.cat(changes))
+                changes = Changes(total, total[:, None] + less, total[:, None] + cavity.value)
+                found.append(self.copies.changed(changes, given))
+        return Marginals(*map(torch.cat, zip(*found, strict=True)))
 
     def _alone(self, part: Part, proposal: Proposal, given: Tensor) -> Tensor:
         if not bool(self.likelihood.groups.alone.any()):
             return proposal.log_mass.new_zeros(1)
         return self.likelihood.alone(self.likelihood.rows(part.outer, proposal.centre[:, None])[:, 0], given)
 
-    def _weights(self, part: Part, proposal: Proposal, given: Tensor, noise: Tensor) -> _Weights:
+    def _weights(self, part: Part, proposal: Proposal, given: Tensor, noise: Tensor) -> Weighted:
         x = proposal.draws(noise)
         predictor = part.design.at(x)
         rows = self.likelihood.rows(part.outer, predictor)
         excess = self.likelihood.summed(rows, given)
         excess = excess - proposal.parabolas(predictor - proposal.centre[:, None])
         weight = excess.sum(-1).nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
-        return _Weights(x, weight, rows, self.likelihood.alone(rows[:, 0], given))
+        return Weighted(x, weight, rows, self.likelihood.alone(rows[:, 0], given))
 
     def _propose(self, part: Part, given: Tensor) -> Proposal:
         def outer(index: Tensor) -> Outer:
@@ -463,30 +455,5 @@ class LaplaceIntegrated:
             at = self.block.evaluate(some)
             particles = len(some)
             prior = prior_of(self.block.prior(at), self.size, particles)
-            shape = self.density.compiled.shapes[self.predictor.node]
-            design = Design(self.block.mapped(self.predictor.node, at, shape), self.size)
+            design = Design(self.block.mapped(self.predictor.node, at, self._shape), self.size)
             yield Part(some, at.log_prior, self.likelihood.outer(at.values, particles), prior, design)
-
-
-class _Last(NamedTuple):
-    """The last marginals, which refits ask for again."""
-
-    theta: Tensor
-    given: Tensor
-    found: Marginals
-
-
-class _Weights(NamedTuple):
-    """Draws of a block and what they weigh.
-
-    Attributes:
-        x: The draws `[particles, points, size]`.
-        weight: Their log weights `[particles, points]`.
-        rows: Log-likelihoods of rows `[particles, points, rows]`.
-        alone: Log-likelihood of rows that do not read the block `[particles]`.
-    """
-
-    x: Float[Tensor, "particles points size"]
-    weight: Float[Tensor, "particles points"]
-    rows: Float[Tensor, "particles points rows"]
-    alone: Float[Tensor, " particles"]

@@ -42,7 +42,7 @@ GROUP = np.array([0, 0, 1, 1, 2, 2])
 
 
 def of(density: Density) -> LaplaceIntegrated:
-    predictor = find_predictor(density.compiled)
+    predictor = find_predictor(density.distinct.compiled)
     assert predictor is not None
     return LaplaceIntegrated(density, predictor)
 

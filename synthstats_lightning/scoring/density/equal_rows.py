@@ -1,0 +1,234 @@
+"""A model graph by the rows that differ: its likelihood evaluated once for all rows that are copies.
+
+Rows of a table are often equal in every column that a program reads, and in the response: yes or no by a few
+categories. Their log-likelihoods are then the same function of the parameters. Which rows are is read off
+the graph: a row is what the constants that its likelihood meets hold at its place, as long as nothing on the
+way to the response mixes places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synthstats_lightning.programs.composites import distribution_of
+from synthstats_lightning.programs.graph import ModelGraph, Node
+from synthstats_lightning.programs.operations import OPERATIONS
+from synthstats_lightning.scoring.density.structural import Shape
+
+FEWEST_ROWS = 64
+"""Rows of a response from which on it is worth the trouble."""
+WORTH = 0.6
+"""Largest share of the rows that may differ."""
+_REDUCTIONS = frozenset({"sum", "prod", "mean", "min", "max", "any", "all"})
+_ALONG = frozenset({"cumsum", "cumprod", "sort"})
+_MULTIPLIERS = np.random.default_rng(0).integers(1, 2**63, 4096, dtype=np.uint64) | np.uint64(1)
+
+
+class EqualRows(NamedTuple):
+    """The same model on one of each set of equal rows.
+
+    Attributes:
+        graph: Of as many nodes as the whole model's, parameters at their places.
+        covariates: Its constants under the numbers of their nodes, at the chosen rows.
+        first: A row of each set `[different]`.
+        row: Of each row, which of the sets it belongs to `[rows]`.
+    """
+
+    graph: ModelGraph
+    covariates: Mapping[str, NDArray[Any]]
+    first: NDArray[np.int64]
+    row: Int[Tensor, " rows"]
+
+
+def find_equal_rows(
+    graph: ModelGraph,
+    shapes: Sequence[Shape],
+    constants: Sequence[Tensor | None],
+    response: NDArray[Any],
+) -> EqualRows | None:
+    """The model by the rows that differ; `None` where it cannot be known, or is not worth it.
+
+    Args:
+        graph: The model graph, without discrete parameters.
+        shapes: Shape of every node.
+        constants: Value of every node that depends on no parameter.
+        response: Observed values `[rows]`.
+    """
+    if len(response) < FEWEST_ROWS or len(shapes[graph.response]) != 1:
+        return None
+    axes = _axes_of_rows(graph, shapes, constants)
+    if axes is None:
+        return None
+    by_row = {i: axis for i, axis in axes.items() if axis is not None and constants[i] is not None}
+    columns = [np.asarray(response, dtype=np.float64)[:, None]]
+    for index, along in by_row.items():
+        value = np.moveaxis(np.asarray(constants[index]), along, 0)
+        columns.append(value.reshape(len(response), -1))
+    found = _different(columns)
+    if found is None or len(found[0]) > WORTH * len(response):
+        return None
+    first, row = found
+    named: dict[str, NDArray[Any]] = {}
+    nodes = []
+    for index, node in enumerate(graph.nodes):
+        if index not in axes:
+            # of derived quantities, and of what constants are made of, nothing is needed
+            nodes.append(Node("constant", (), {"value": 0.0, "dtype": "float64"}))
+            continue
+        axis, constant = axes[index], constants[index]
+        if constant is not None:
+            value = np.asarray(constant)
+            named[name := str(index)] = value if axis is None else np.take(value, first, axis)
+            node = Node("covariate", (), {"name": name})
+        elif axis is not None:
+            node = _shortened(node, axis, len(first))
+        nodes.append(node)
+    smaller = replace(graph, nodes=tuple(nodes), deterministics={}, shapes=(), dtypes=())
+    return EqualRows(smaller, named, first, torch.from_numpy(row))
+
+
+Needs = dict[int, int | None]
+"""Input to its axis of rows, `None` where it is needed whole."""
+
+
+def _axes_of_rows(
+    graph: ModelGraph, shapes: Sequence[Shape], constants: Sequence[Tensor | None]
+) -> Needs | None:
+    """The axis of rows of each node that densities need, `None` of those that are needed whole.
+
+    Nothing where one is needed both ways, or rows are mixed on the way to the response.
+    """
+    found: Needs = {graph.response: 0}
+    needs: Needs | None
+    for index in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[index]
+        if node.op == "random":
+            if index == graph.response:
+                needs = _of_response(node, shapes)
+            elif found.get(index) is not None:
+                return None  # each row has a latent of its own
+            else:
+                found[index] = None
+                needs = dict.fromkeys(node.inputs)
+        elif index not in found or constants[index] is not None:
+            continue
+        else:
+            axis = found[index]
+            whole: Needs = dict.fromkeys(node.inputs)
+            needs = whole if axis is None else _of_inputs(node, index, axis, shapes)
+        if needs is None:
+            return None
+        for place, need in needs.items():
+            if found.setdefault(place, need) != need:
+                return None
+    return found
+
+
+def _merged(pairs: Sequence[tuple[int, int | None]]) -> Needs | None:
+    """What inputs are needed as; nothing where one stands twice and differently."""
+    found: Needs = {}
+    for place, axis in pairs:
+        if found.setdefault(place, axis) != axis:
+            return None
+    return found
+
+
+def _of_response(node: Node, shapes: Sequence[Shape]) -> Needs | None:
+    pairs: list[tuple[int, int | None]] = []
+    for place, rank in zip(node.inputs, distribution_of(node.attributes).ranks, strict=True):
+        batch = shapes[place][: len(shapes[place]) - rank]
+        if len(batch) > 1:
+            return None
+        pairs.append((place, 0 if batch and batch[0] != 1 else None))
+    return _merged(pairs)
+
+
+def _of_inputs(node: Node, index: int, axis: int, shapes: Sequence[Shape]) -> Needs | None:
+    """What a node's rows are made of."""
+    shape, inputs = shapes[index], [shapes[i] for i in node.inputs]
+    first = node.inputs[0]
+    if OPERATIONS[node.op].elementwise or node.op in ("broadcast_to", "cast"):
+        places = [axis - (len(shape) - len(each)) for each in inputs]
+        axes = [a if a >= 0 and each[a] != 1 else None for a, each in zip(places, inputs, strict=True)]
+        return _merged(list(zip(node.inputs, axes, strict=True)))
+    if node.op == "take":
+        begin, length = node.attributes["axis"], len(inputs[1])
+        if begin <= axis < begin + length:
+            return _merged([(first, None), (node.inputs[1], axis - begin)])
+        return _merged([(first, axis if axis < begin else axis - length + 1), (node.inputs[1], None)])
+    if node.op == "dot":
+        left = len(inputs[0]) - 1
+        if axis < left:
+            return _merged([(first, axis), (node.inputs[1], None)])
+        return _merged([(first, None), (node.inputs[1], axis - left + 1)])
+    if node.op in _REDUCTIONS:
+        kept = [a for a in range(len(inputs[0])) if a not in node.attributes["axis"]]
+        return {first: kept[axis]}
+    if node.op in _ALONG:
+        return None if node.attributes["axis"] == axis else {first: axis}
+    if node.op == "index":
+        entries = node.attributes["index"]
+        kept = [a for a in range(len(inputs[0])) if a >= len(entries) or not isinstance(entries[a], int)]
+        place = kept[axis]
+        every = range(inputs[0][place])
+        if place < len(entries) and every[slice(*entries[place]["slice"])] != every:
+            return None
+        return {first: place}
+    if node.op == "transpose":
+        place = node.attributes["order"][axis]
+        return None if place == "x" else {first: place}
+    if node.op in ("stack", "concatenate"):
+        joined = node.attributes["axis"]
+        if joined == axis:
+            return None
+        return dict.fromkeys(node.inputs, axis - 1 if node.op == "stack" and joined < axis else axis)
+    if node.op == "reshape":
+        before = math.prod(shape[:axis])
+        for place, length in enumerate(inputs[0]):
+            if length == shape[axis] and math.prod(inputs[0][:place]) == before:
+                return {first: place}
+    return None
+
+
+def _shortened(node: Node, axis: int, length: int) -> Node:
+    """A node with another number of rows."""
+    attributes = dict(node.attributes)
+    if "shape" in attributes:
+        shape = list(attributes["shape"])
+        shape[axis] = length
+        attributes["shape"] = shape
+    if node.op == "index":
+        kept = [a for a, entry in enumerate(attributes["index"]) if not isinstance(entry, int)]
+        if axis < len(kept):
+            entries = list(attributes["index"])
+            entries[kept[axis]] = {"slice": [None, None, None]}
+            attributes["index"] = entries
+    return Node(node.op, node.inputs, attributes)
+
+
+def _different(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """A place of each row that differs from all others, and for each row which it is, to the last bit."""
+    table = np.concatenate([_bits(column) for column in columns], 1)
+    if table.shape[1] > len(_MULTIPLIERS):
+        return None
+    with np.errstate(over="ignore"):
+        # the high bits of a product depend on all others; sums of them tell rows apart
+        mixed = table * _MULTIPLIERS[: table.shape[1]]
+        hashes = ((mixed ^ (mixed >> np.uint64(29))) * _MULTIPLIERS[-1]).sum(1, dtype=np.uint64)
+    _, first, row = np.unique(hashes, return_index=True, return_inverse=True)
+    row = row.reshape(-1)
+    return (first, row) if bool((table[first[row]] == table).all()) else None
+
+
+def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
+    wide = column.astype(np.float64) if column.dtype.kind == "f" else column.astype(np.int64)
+    return np.ascontiguousarray(wide).view(np.uint64)

@@ -1,0 +1,55 @@
+"""What a target without its block holds of some particles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.marginals.laplace.likelihood import Outer
+from synthstats_lightning.scoring.marginals.laplace.linear import Design
+from synthstats_lightning.scoring.marginals.laplace.proposal import Prior
+
+
+class Part(NamedTuple):
+    """Some particles with all that integrals over the block take.
+
+    Attributes:
+        theta: The parameters outside of the block.
+        log_prior: Their log prior density `[particles]`.
+        outer: What the likelihood reads of them.
+        prior: The block's own density.
+        design: The predictor as a function of the block.
+    """
+
+    theta: Float[Tensor, "particles outer"]
+    log_prior: Float[Tensor, " particles"]
+    outer: Outer
+    prior: Prior
+    design: Design
+
+
+class Last(NamedTuple):
+    """The last marginals, which refits ask for again."""
+
+    theta: Tensor
+    given: Tensor
+    found: Marginals
+
+
+class Weighted(NamedTuple):
+    """Draws of a block and what they weigh.
+
+    Attributes:
+        x: The draws `[particles, points, size]`.
+        weight: Their log weights `[particles, points]`.
+        rows: Log-likelihoods of rows `[particles, points, rows]`.
+        alone: Log-likelihood of rows that do not read the block `[particles]`.
+    """
+
+    x: Float[Tensor, "particles points size"]
+    weight: Float[Tensor, "particles points"]
+    rows: Float[Tensor, "particles points rows"]
+    alone: Float[Tensor, " particles"]
