@@ -22,6 +22,7 @@ from torch import Tensor
 from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
+from synthstats_lightning.scoring.density.expressions import node_types
 from synthstats_lightning.scoring.density.structural import Shape
 
 FEWEST_ROWS = 64
@@ -39,12 +40,14 @@ class EqualRows(NamedTuple):
     Attributes:
         graph: Of as many nodes as the whole model's, parameters at their places.
         covariates: Its constants under the numbers of their nodes, at the chosen rows.
+        axes: Of nodes of fewer entries than in the whole model, the axis of rows.
         first: A row of each set `[different]`.
         row: Of each row, which of the sets it belongs to `[rows]`.
     """
 
     graph: ModelGraph
     covariates: Mapping[str, NDArray[Any]]
+    axes: Mapping[int, int]
     first: NDArray[np.int64]
     row: Int[Tensor, " rows"]
 
@@ -93,7 +96,10 @@ def find_equal_rows(
             node = _shortened(node, axis, len(first))
         nodes.append(node)
     smaller = replace(graph, nodes=tuple(nodes), deterministics={}, shapes=(), dtypes=())
-    return EqualRows(smaller, named, first, torch.from_numpy(row))
+    types = node_types(smaller, named)
+    smaller = replace(smaller, shapes=tuple(types[0]), dtypes=tuple(types[1]))
+    shorter = {i: axis for i, axis in axes.items() if axis is not None}
+    return EqualRows(smaller, named, shorter, first, torch.from_numpy(row))
 
 
 Needs = dict[int, int | None]

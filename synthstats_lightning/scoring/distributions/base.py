@@ -79,6 +79,8 @@ class Distribution:
         coordinates: How a vector becomes unconstrained; `None` if its entries are, or if it is no vector.
         subsets: `(value, given, *parameters)` to the log-densities of some entries of one vector `[n]`;
             `None` if unknown, and then a response cannot follow the distribution.
+        subsets_width: Numbers that it holds of each draw of the parameters; those of a matrix of the vector's
+            entries where it is `None`.
         part: `(value, given, *parameters)` to the log-density of the given entries alone, where that takes
             far less time.
         constraints: The conditions on each parameter, from the entry.
@@ -102,6 +104,7 @@ class Distribution:
     sample_coordinate: Callable[..., Tensor] | None = None
     coordinates: Coordinates | None = None
     subsets: Callable[..., Subsets] | None = None
+    subsets_width: int | None = None
     part: Callable[..., Tensor] | None = None
     constraints: tuple[Constraint, ...] = field(init=False)
 

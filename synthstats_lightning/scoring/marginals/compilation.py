@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -438,3 +439,14 @@ def needed_steps(steps: Sequence[Step], slots: Collection[int]) -> tuple[Step, .
             kept.append(step)
             wanted.update(step.inputs)
     return tuple(reversed(kept))
+
+
+def widest(compiled: Compiled) -> int:
+    """Numbers of the widest value of one particle: a covariance has rows by rows.
+
+    Args:
+        compiled: The model, compiled.
+    """
+    shapes = compiled.shapes
+    steps = [math.prod(shapes[step.slot]) for step in compiled.joint_steps if step.slot < len(shapes)]
+    return max([compiled.num_observations, *(p.size for p in compiled.parameters), *steps])

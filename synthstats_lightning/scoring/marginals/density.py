@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from typing import Any, cast
@@ -21,7 +20,7 @@ from synthstats_lightning.scoring.density.target import Marginals, leave_one_out
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
 from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, no_nan, response_rows, row_sums
-from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
+from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph, widest
 from synthstats_lightning.scoring.marginals.different_rows import DifferentRows, different_rows
 from synthstats_lightning.scoring.marginals.funnels import (
     find_funnels,
@@ -113,8 +112,7 @@ class Density:
         self._by_logs = by_logs(compiled)
         self._splits = [block.stop - block.start for block in compiled.blocks]
         self._splits += [dependent.parameter.size for dependent in compiled.dependents]
-        # a covariance has rows by rows
-        self._width = max(map(math.prod, self._rows.shapes), default=0)
+        self._width = widest(self._rows)
 
     @property
     def compiled(self) -> Compiled:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.equal_rows import find_equal_rows
 from synthstats_lightning.scoring.density.standardise import Anchor
+from synthstats_lightning.scoring.density.structural import Shape, pad
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
@@ -21,10 +22,14 @@ class DifferentRows(NamedTuple):
 
     Attributes:
         compiled: The same model with these rows for its response; parameters are at the same nodes.
+        axes: Of nodes that it has fewer entries of, the axis of rows.
+        first: One row of the whole response for each of them `[different]`.
         row: Of each row of the whole response, which of them it is a copy of `[rows]`.
     """
 
     compiled: Compiled
+    axes: Mapping[int, int]
+    first: Int[Tensor, " different"]
     row: Int[Tensor, " rows"]
 
     @property
@@ -48,6 +53,19 @@ class DifferentRows(NamedTuple):
         """
         return pick_last(values, self.row)
 
+    def value(self, node: int, value: Tensor, shape: Shape) -> Tensor:
+        """A node's value in this model.
+
+        Args:
+            node: The node.
+            value: Its value in the whole model, a particle an entry of the first axis.
+            shape: Its shape there.
+        """
+        if node not in self.axes:
+            return value
+        found = torch.index_select(value.reshape(len(value), *shape), 1 + self.axes[node], self.first)
+        return found.reshape(len(value), *pad(tuple(found.shape[1:]), self.compiled.rank))
+
 
 def different_rows(
     compiled: Compiled,
@@ -70,4 +88,4 @@ def different_rows(
         return None
     chosen = response[found.first]
     smaller = compile_graph(found.graph, found.covariates, chosen, anchors, rounding, compiled.rank)
-    return DifferentRows(smaller, found.row)
+    return DifferentRows(smaller, found.axes, torch.from_numpy(found.first), found.row)

@@ -104,5 +104,6 @@ def parts_of_draw(
         found = compiled.response_term.subsets(values, given, alone)
         return found.given.expand(len(part)), found.changed.expand(len(part), -1)
 
-    total, changed = by_parts(some, theta, max(width, compiled.num_observations**2))
+    wide = compiled.response_term.distribution.subsets_width or compiled.num_observations**2
+    total, changed = by_parts(some, theta, max(width, wide))
     return Marginals(no_nan(total), no_nan(changed))

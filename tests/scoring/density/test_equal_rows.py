@@ -85,6 +85,8 @@ def test_rows_have_their_own_densities(name: str, response: str, monkeypatch: py
     density, _, theta = built(PREDICTORS[name], response)
     assert density.different is not None
     assert density.different.number < 0.6 * ROWS
+    forms = [c.response_term.distribution.name for c in (density.compiled, density.different.compiled)]
+    assert forms[0] == forms[1] in ("BernoulliLogit", "CumulativeLogit")
     monkeypatch.setattr(equal_rows, "FEWEST_ROWS", ROWS + 1)
     plain, _, _ = built(PREDICTORS[name], response)
     assert plain.different is None

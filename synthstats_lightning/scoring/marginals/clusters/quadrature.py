@@ -13,9 +13,9 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.standardise import MOMENTS
 from synthstats_lightning.scoring.marginals.clusters.integrand import ClusterIntegrand
 from synthstats_lightning.scoring.marginals.clusters.modes import LogDensity, Mode, climb
-from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, summed
+from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, counted, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
-from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Integrals, counted, tables_of
+from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Integrals, tables_of
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
 ORDERS = {2: (7, 11, 15), 3: (5, 7, 9)}
@@ -150,7 +150,7 @@ class ClusterQuadrature:
             refined: Whether to take the finest rule, for a check.
             near: Modes of about the same rows, where searches start.
         """
-        fixed = Outer(outer.particles, {node: value.detach() for node, value in outer.values.items()})
+        fixed = outer.detached()
         mode = self.modes(fixed, given, near)
         nodes = self.nodes(changes, refined)
         size = max(1, int(CHUNK / (len(nodes.z) * len(given))))

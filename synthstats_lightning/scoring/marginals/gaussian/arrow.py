@@ -236,6 +236,56 @@ class ArrowFactor:
         inner = self._by_element(torch.nn.functional.pad(noise, (0, 1)).T)
         return self._joined(self._back(inner - self._carried(core)), core)
 
+    def solve_each(
+        self, right: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `solve`, for several vectors of each particle."""
+        vectors = right.permute(2, 1, 0)
+        inner = self._forward(self._by_point(vectors))
+        core = vectors[self._arrow.core] - torch.einsum("ecgp,engp->cnp", self._reach, inner)
+        core = torch.cholesky_solve(core.permute(2, 0, 1), self._core).permute(1, 2, 0)
+        return self._joined_each(inner, core)
+
+    def away_each(
+        self, noise: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `away`, for several vectors of each particle."""
+        vectors = noise.permute(2, 1, 0)
+        core = torch.linalg.solve_triangular(
+            self._core.mT, vectors[self._arrow.core].permute(2, 0, 1), upper=True
+        ).permute(1, 2, 0)
+        return self._joined_each(self._by_point(vectors), core)
+
+    def _by_point(self, vectors: Tensor) -> Float[Tensor, "each points groups particles"]:
+        padded = torch.cat([vectors, torch.zeros_like(vectors[:1])])
+        return padded[self._arrow.groups.T].transpose(1, 2)
+
+    def _joined_each(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles points size"]:
+        """Vectors whose groups are solved forwards, and whose cores are solved."""
+        inner = self._back(inner - torch.einsum("ecgp,cnp->engp", self._reach, core))
+        whole = inner.new_zeros(self._arrow.size + 1, *core.shape[1:])
+        whole = whole.index_copy(0, self._arrow.groups.T.reshape(-1), inner.transpose(1, 2).flatten(0, 1))
+        return whole.index_copy(0, self._arrow.core, core)[:-1].permute(2, 1, 0).contiguous()
+
+    def dense_covariance(self) -> Float[Tensor, "particles size size"]:
+        """The precision's whole inverse."""
+        arrow, core = self._arrow, torch.cholesky_inverse(self._core)
+        (groups, each), particles = arrow.groups.shape, len(core)
+        back = self._back(self._reach).permute(3, 0, 2, 1).flatten(1, 2)
+        mixed = back @ core
+        whole = core.new_zeros(particles, arrow.size + 1, arrow.size + 1)
+        inner = arrow.groups.T.reshape(-1)
+        whole[:, inner[:, None], inner] = mixed @ back.mT
+        whole[:, inner[:, None], arrow.core] = -mixed
+        whole[:, arrow.core[:, None], inner] = -mixed.mT
+        whole[:, arrow.core[:, None], arrow.core] = core
+        own = torch.eye(each, dtype=core.dtype)[:, :, None, None].expand(-1, -1, groups, particles)
+        for column, unit in enumerate(own):
+            at = arrow.groups[:, column]
+            for row, value in enumerate(self._back(self._forward(unit))):
+                whole[:, arrow.groups[:, row], at] += value.T
+        return whole[:, :-1, :-1]
+
     @cached_property
     def covariance(self) -> Float[Tensor, "numbers particles"]:
         """Entries of the precision's inverse where its own can differ from 0, in the arrow's order."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.programs import composites
@@ -170,3 +170,20 @@ def spread(values: Tensor, groups: RowGroups) -> Tensor:
         largest = groups.table.shape[1]
         return values[..., None].expand(*values.shape, largest).flatten(-2)
     return pick_last(values, groups.element)
+
+
+Given = Bool[Tensor, " rows"] | Float[Tensor, " rows"]
+"""Which rows count, or how many times each does."""
+
+
+def counted(values: Float[Tensor, "*batch rows"], given: Given) -> Float[Tensor, "*batch rows"]:
+    """Log-likelihoods of rows as often as they count, 0 for those that do not.
+
+    Args:
+        values: One number a row.
+        given: Which rows count, or how many times each does.
+    """
+    if given.dtype is torch.bool:
+        return values if bool(given.all()) else torch.where(given, values, 0.0)
+    times = values * given
+    return times if bool(given.all()) else torch.where(given > 0, times, 0.0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import reduce
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import torch
@@ -26,6 +27,7 @@ from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
 from synthstats_lightning.scoring.marginals.blocks import by_logs
 from synthstats_lightning.scoring.marginals.compilation import Compiled
+from synthstats_lightning.scoring.marginals.different_rows import DifferentRows
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping
 
 
@@ -35,14 +37,20 @@ class Outer(NamedTuple):
     Attributes:
         particles: Number of particles.
         values: Node to its value in the whole model's padded layout, a particle an entry of the first axis.
+        fewer: The same in the model of the rows that differ, where there is one.
     """
 
     particles: int
-    values: dict[int, Tensor]
+    values: Mapping[int, Tensor]
+    fewer: Mapping[int, Tensor] = MappingProxyType({})
 
     def select(self, index: Int[Tensor, " chosen"]) -> Outer:
         """Some of the particles."""
-        return Outer(len(index), {node: value[index] for node, value in self.values.items()})
+        return Outer(len(index), *({n: v[index] for n, v in each.items()} for each in self[1:]))
+
+    def detached(self) -> Outer:
+        """Without the gradients of what was evaluated."""
+        return Outer(self.particles, *({n: v.detach() for n, v in each.items()} for each in self[1:]))
 
 
 class Terms(NamedTuple):
@@ -80,10 +88,15 @@ class Integrand:
     Args:
         compiled: The whole model.
         grouping: The latent, with what depends on it.
+        different: The rows that differ, which alone are evaluated where the form of rows is not asked for.
     """
 
-    def __init__(self, compiled: Compiled, grouping: Grouping) -> None:
+    def __init__(
+        self, compiled: Compiled, grouping: Grouping, different: DifferentRows | None = None
+    ) -> None:
         self.compiled = compiled
+        self.different = different
+        self.fewer = None if different is None else Integrand(different.compiled, grouping)
         self.parameter: Parameter = grouping.parameter
         node = self.parameter.node
         with torch.inference_mode(False):
@@ -166,7 +179,13 @@ class Integrand:
                 for i, out in zip(step.inputs, held, strict=True)
             ]
             found[self.compiled.num_slots + number] = step.function(*inputs)
-        return Outer(particles, found)
+        if self.different is None or self.fewer is None:
+            return Outer(particles, found)
+        read = list(values)
+        for node in self.different.axes:
+            if (known := values[node]) is not None:
+                read[node] = self.different.value(node, known, shapes[node])
+        return Outer(particles, found, self.fewer.outer(read, particles).values)
 
     def __call__(self, outer: Outer, u: Float[Tensor, "particles nodes elements"]) -> Terms:
         """Log-densities at some nodes.
@@ -175,6 +194,9 @@ class Integrand:
             outer: What is read of the other parameters.
             u: Unconstrained values of the latent.
         """
+        if self.different is not None and self.fewer is not None:
+            terms = self.fewer(Outer(outer.particles, outer.fewer), u)
+            return terms._replace(rows=self.different.spread(terms.rows))
         particles, nodes = u.shape[:2]
         term, values, prior = self.evaluated(outer, u)
         rows = self.by_row(term.log_prob(values), particles * nodes)

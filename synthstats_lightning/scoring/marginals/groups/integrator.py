@@ -82,7 +82,7 @@ def by_nodes(density: Density, grouping: Grouping) -> GroupIntegrated:
         grouping: The latent, with what depends on it.
     """
     others = density.of_graph(without_latent(density.compiled.graph, grouping.parameter, 0.5))
-    integrand = Integrand(density.compiled, grouping)
+    integrand = Integrand(density.compiled, grouping, density.different)
     groups = row_groups(grouping.element, grouping.size)
     flat = torch.zeros(1, 1, grouping.size, dtype=torch.float64)
     unknown = Quadrature(integrand, groups, Modes(flat, torch.ones_like(flat)))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.standardise import MOMENTS
 from synthstats_lightning.scoring.marginals.groups.exponential import Bends, ExponentialRows
-from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, spread, summed
+from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, counted, spread, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer
 from synthstats_lightning.scoring.marginals.groups.modes import (
     LARGEST,
@@ -176,7 +176,7 @@ class Quadrature:
             refined: Whether to take the finest and widest rule, also around modes that draws from the prior
                 lead to: for a check.
         """
-        fixed = Outer(outer.particles, {node: value.detach() for node, value in outer.values.items()})
+        fixed = outer.detached()
         modes = self.modes(fixed, given)
         if refined:
             # modes that are one would cost the rule of each, and give the same
@@ -400,16 +400,6 @@ def bent_tables(
 
 def _joined(first: Modes, second: Modes) -> Modes:
     return Modes(*(torch.cat(parts, 1) for parts in zip(first, second, strict=True)))
-
-
-def counted(rows: Tensor, given: Tensor) -> Tensor:
-    """Log-likelihoods of the given rows, 0 for others.
-
-    Args:
-        rows: Log densities of all rows, whether they count or not.
-        given: Which rows count.
-    """
-    return rows if bool(given.all()) else torch.where(given, rows, 0.0)
 
 
 def _has_fallen(table: Tensor, modes: int) -> Tensor:

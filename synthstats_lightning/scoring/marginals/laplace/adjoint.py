@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.laplace.copies import Given
+from synthstats_lightning.scoring.marginals.groups.grouping import Given
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Prior, Proposal
@@ -57,12 +57,11 @@ def mass_at_mode(
     """
     mode = proposal.mean.detach()
     slope = likelihood.followed(outer, design.at(mode[:, None])[:, 0], given).slope
-    rise = design.back(slope[:, None])[:, 0] - prior.slope - (prior.precision @ mode[:, :, None])[:, :, 0]
-    x = mode + torch.cholesky_solve(rise[:, :, None], proposal.lower.detach())[:, :, 0]
+    rise = design.back(slope[:, None])[:, 0] - prior.slope - prior.precision.times(mode)
+    x = mode + proposal.factor.solve(rise[:, None])[:, 0]
     sites = likelihood.followed(outer, design.at(x[:, None])[:, 0], given)
-    lower, _ = torch.linalg.cholesky_ex(prior.precision + design.gram(sites.curvature))
-    half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    mass: Tensor = prior.log_density(x) + sites.value.sum(-1) - half_log_determinant
+    factor = prior.precision.plus(design, sites.curvature).factor(proposal.factor.exists)
+    mass: Tensor = prior.log_density(x) + sites.value.sum(-1) - factor.half_log_determinant
     return mass
 
 

@@ -11,22 +11,6 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.marginals.different_rows import DifferentRows
 
-Given = Bool[Tensor, " rows"] | Float[Tensor, " rows"]
-"""Which rows count, or how many times each does."""
-
-
-def counted(values: Float[Tensor, "*batch rows"], given: Given) -> Float[Tensor, "*batch rows"]:
-    """Log-likelihoods of rows, as often as they count.
-
-    Args:
-        values: One number a row.
-        given: Which rows count, or how many times each does.
-    """
-    if given.dtype is torch.bool:
-        return values if bool(given.all()) else torch.where(given, values, 0.0)
-    times = values * given
-    return times if bool(given.all()) else torch.where(given > 0, times, 0.0)
-
 
 class Changes(NamedTuple):
     """Log densities of some rows, and of these with one row less or more.

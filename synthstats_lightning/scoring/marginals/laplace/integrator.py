@@ -50,7 +50,8 @@ def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
     target = LaplaceIntegrated(density, predictor)
     entries = target.block.entries(predictor.node)
     elements = target.likelihood.elements
-    if size**3 / 3 + elements * min(16 * entries**2, size**2) > MAX_COST:
+    factor = size**3 / 3 if target.shape is None else target.shape.arrow.cost
+    if factor + elements * min(16 * entries**2, size**2) > MAX_COST:
         return None
     if not target.block.check() <= TOLERANCE:
         return None

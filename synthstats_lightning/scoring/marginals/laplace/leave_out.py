@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, spread
-from synthstats_lightning.scoring.marginals.laplace.copies import Changes, Given
+from synthstats_lightning.scoring.marginals.groups.grouping import Given, RowGroups, spread
+from synthstats_lightning.scoring.marginals.laplace.copies import Changes
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
@@ -100,7 +100,7 @@ def moves(proposal: Proposal, design: Design) -> Float[Tensor, "elements element
     """
     elements = proposal.centre.shape[1]
     first, second = torch.meshgrid(torch.arange(elements), torch.arange(elements), indexing="ij")
-    inverse = torch.cholesky_inverse(proposal.lower[:1])
+    inverse = proposal.factor.select(torch.zeros(1, dtype=torch.int64)).covariance()
     matrix = design.covariances(inverse, first.reshape(-1), second.reshape(-1))[0]
     matrix = matrix.reshape(elements, elements)
     variance = matrix.diagonal().clamp_min(torch.finfo(torch.float64).tiny)
@@ -189,7 +189,7 @@ def without_each(
         noise: Independent standard normal numbers.
     """
     groups = likelihood.groups
-    covariance = torch.cholesky_inverse(proposal.lower)
+    covariance = proposal.factor.covariance()
     every = torch.arange(likelihood.elements)
     variance = design.variances(covariance)
     cavity = cavities(likelihood, outer, proposal, variance)
@@ -255,7 +255,7 @@ def _far(
     away = predictor - proposal.centre[:, None]
     _, site_slope, curvature = (part[:, None] for part in proposal.sites)
     slope = (slope - site_slope + curvature * away).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    solved = torch.cholesky_solve(design.back(slope).mT, proposal.lower).mT
+    solved = proposal.factor.solve(design.back(slope))
     origin = design.affine.origin[:, None]
     whole = spread(design.at(solved) - origin, likelihood.groups)
     products = (coupling[:, None] * slope[..., None]).mT

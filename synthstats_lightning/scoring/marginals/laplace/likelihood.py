@@ -12,8 +12,13 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.marginals.compilation import Compiled, needed_steps
-from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, row_groups, summed
-from synthstats_lightning.scoring.marginals.laplace.copies import Given, counted
+from synthstats_lightning.scoring.marginals.groups.grouping import (
+    Given,
+    RowGroups,
+    counted,
+    row_groups,
+    summed,
+)
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 
 

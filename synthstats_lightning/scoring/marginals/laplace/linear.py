@@ -22,14 +22,15 @@ class Design:
     Attributes:
         affine: The map that the matrix belongs to.
         size: Dimensions of the block.
+        rows: The map as residuals of scale 1.
     """
 
     def __init__(self, affine: Affine, size: int) -> None:
         self.affine = affine
         self.size = size
         one = torch.ones(1, 1, dtype=torch.float64)
-        self._rows = Rows(affine, one, torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.bool))
-        self._matrix = None if is_sparse(self._rows, size) else dense(self._rows, size)
+        self.rows = Rows(affine, one, torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.bool))
+        self._matrix = None if is_sparse(self.rows, size) else dense(self.rows, size)
 
     def select(self, index: Tensor) -> Design:
         """That of some of the particles."""
@@ -59,7 +60,7 @@ class Design:
         """
         if self._matrix is not None:
             return (self._matrix.mT * weight[:, None, :]) @ self._matrix
-        return normal_equations([self._rows._replace(scale=weight.rsqrt())], self.size)[0]
+        return normal_equations([self.rows._replace(scale=weight.rsqrt())], self.size)[0]
 
     def back(
         self, value: Float[Tensor, "particles points elements"]

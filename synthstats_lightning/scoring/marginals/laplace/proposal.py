@@ -12,9 +12,9 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
-from synthstats_lightning.scoring.marginals.gaussian.solution import normal_equations
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Sites
 from synthstats_lightning.scoring.marginals.laplace.linear import Design, picked
+from synthstats_lightning.scoring.marginals.laplace.precision import Factor, Precision, Shape, equations
 from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 
 MOST_STEPS = 40
@@ -46,14 +46,14 @@ class Prior(NamedTuple):
 
     Attributes:
         rows: Its whitened residuals.
-        precision: Minus its second derivative `[particles or 1, size, size]`.
+        precision: Minus its second derivative.
         slope: Minus the first one at the origin `[particles or 1, size]`.
         constant: What does not depend on the block `[particles or 1]`.
         allowed: Where its parameters are `[particles]`.
     """
 
     rows: Sequence[Rows]
-    precision: Float[Tensor, "#particles size size"]
+    precision: Precision
     slope: Float[Tensor, "#particles size"]
     constant: Float[Tensor, " #particles"]
     allowed: Bool[Tensor, " particles"]
@@ -72,31 +72,31 @@ class Prior(NamedTuple):
             rows.append(each._replace(affine=affine, scale=picked(each.scale, index)))
         return Prior(
             rows,
-            picked(self.precision, index),
+            self.precision.select(index),
             picked(self.slope, index),
             picked(self.constant, index),
             self.allowed[index],
         )
 
 
-def prior_of(rows: Sequence[Rows], size: int, particles: int) -> Prior:
+def prior_of(rows: Sequence[Rows], size: int, particles: int, shape: Shape | None = None) -> Prior:
     """A block's own density out of its residuals; harmless numbers where its parameters are not allowed.
 
     Args:
         rows: Whitened residuals of the block.
         size: Dimensions of the block.
         particles: Number of particles.
+        shape: The precision's shape, where it has one.
     """
-    precision, slope = normal_equations(rows, size)
-    volume = sum((each.log_volume - each.log_scales().sum(-1) for each in rows), precision.new_zeros(1))
+    precision, slope = equations(rows, size, shape)
+    volume = sum((each.log_volume - each.log_scales().sum(-1) for each in rows), slope.new_zeros(1))
     number = sum(each.number for each in rows)
     allowed = torch.stack([each.allowed.expand(particles) for each in rows]).all(0)
-    usable = (precision.diagonal(dim1=-2, dim2=-1) + slope).isfinite().all(-1) & volume.isfinite()
+    usable = (precision.diagonal + slope).isfinite().all(-1) & volume.isfinite()
     allowed = allowed & usable
     if not bool(allowed.all()):
-        inside = allowed if max(len(precision), len(slope)) > 1 else allowed.any()[None]
-        identity = torch.eye(size, dtype=precision.dtype)
-        precision = torch.where(inside[:, None, None], precision, identity)
+        inside = allowed if max(len(precision.diagonal), len(slope)) > 1 else allowed.any()[None]
+        precision = precision.usable(inside)
         slope = torch.where(inside[:, None], slope, 0.0)
         volume = torch.where(allowed, volume, 0.0)
     return Prior(rows, precision, slope, volume - number * HALF_LOG_TWO_PI, allowed)
@@ -107,7 +107,7 @@ class Proposal(NamedTuple):
 
     Attributes:
         mean: Its mean `[particles, size]`.
-        lower: Cholesky factor of its precision `[particles, size, size]`.
+        factor: Triangular factor of its precision.
         log_mass: Log of the integral of the product `[particles]`; -inf where there is none.
         centre: Predictor at which the parabolas touch the likelihood `[particles, elements]`.
         shift: Mean of the predictor minus that `[particles, elements]`.
@@ -115,7 +115,7 @@ class Proposal(NamedTuple):
     """
 
     mean: Float[Tensor, "particles size"]
-    lower: Float[Tensor, "particles size size"]
+    factor: Factor
     log_mass: Float[Tensor, " particles"]
     centre: Float[Tensor, "particles elements"]
     shift: Float[Tensor, "particles elements"]
@@ -141,10 +141,10 @@ class Proposal(NamedTuple):
         """
         if bool(chosen.all()):
             return other
-        row, matrix = chosen[:, None], chosen[:, None, None]
+        row = chosen[:, None]
         return Proposal(
             torch.where(row, other.mean, self.mean),
-            torch.where(matrix, other.lower, self.lower),
+            self.factor.where(other.factor, chosen),
             torch.where(chosen, other.log_mass, self.log_mass),
             torch.where(row, other.centre, self.centre),
             torch.where(row, other.shift, self.shift),
@@ -157,8 +157,7 @@ class Proposal(NamedTuple):
         Args:
             noise: Independent standard normal numbers.
         """
-        away: Tensor = torch.linalg.solve_triangular(self.lower.mT, noise.mT, upper=True).mT
-        return self.mean[:, None] + away
+        return self.mean[:, None] + self.factor.away(noise)
 
 
 class _Here(NamedTuple):
@@ -218,9 +217,9 @@ def propose(
     active, mine, my_prior, my_design = everyone, whole, prior, design
     system = None
     for _ in range(MOST_STEPS):
-        lower, gradient = _system(my_prior, my_design, mine)
-        system = (lower, gradient) if len(active) == particles else None
-        step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
+        factor, gradient = _system(my_prior, my_design, mine)
+        system = (factor, gradient) if len(active) == particles else None
+        step = factor.solve(gradient[:, None])[:, 0]
         gain = 0.5 * (step * gradient).sum(-1)
         going = (gain > tolerance) & gain.isfinite()
         if not bool(going.any()):
@@ -235,11 +234,11 @@ def propose(
         bad = short.nonzero()[:, 0]
         if len(bad):
             there = reached.select(bad)
-            factor = _best_factor(
+            share = _best_share(
                 my_prior.select(bad), mine.select(bad), there, step[bad], active[bad], total_at
             )
             nearer = arrive(
-                mine.x[bad] + factor[:, None] * step[bad],
+                mine.x[bad] + share[:, None] * step[bad],
                 active[bad],
                 my_prior.select(bad),
                 my_design.select(bad),
@@ -255,52 +254,45 @@ def propose(
     found = _around(whole, design, *system, prior.allowed, LOST)
     if averaged is None:
         return found
-    variance = design.variances(torch.cholesky_inverse(found.lower))
+    variance = found.factor.variances(design)
     whole = whole._replace(sites=averaged(whole.predictor, variance, whole.sites))
     moved = _around(whole, design, *_system(prior, design, whole), prior.allowed, math.inf)
     return found.where(moved, moved.log_mass.isfinite() & found.log_mass.isfinite())
 
 
-def _best_factor(
+def _best_share(
     prior: Prior, here: _Here, there: _Here, step: Tensor, index: Tensor, total_at: TotalAt
 ) -> Tensor:
     """How much of each step leads highest; predictor and residuals are affine in it, so both ends say all."""
-    factor = 0.5 ** torch.arange(1, HALVINGS + 1, dtype=step.dtype)
+    share = 0.5 ** torch.arange(1, HALVINGS + 1, dtype=step.dtype)
     ray = (there.predictor - here.predictor)[:, None]
-    likelihood = total_at(index, here.predictor[:, None] + factor[:, None] * ray)
-    bend = -0.5 * (step * (prior.precision @ step[:, :, None])[:, :, 0]).sum(-1)
+    likelihood = total_at(index, here.predictor[:, None] + share[:, None] * ray)
+    bend = -0.5 * (step * prior.precision.times(step)).sum(-1)
     before, after = prior.log_density(here.x), prior.log_density(here.x + step)
     slope = after - before - bend
-    value = before[:, None] + factor * slope[:, None] + factor.square() * bend[:, None] + likelihood
-    return factor[value.nan_to_num(nan=-math.inf).argmax(1)]
+    value = before[:, None] + share * slope[:, None] + share.square() * bend[:, None] + likelihood
+    return share[value.nan_to_num(nan=-math.inf).argmax(1)]
 
 
-def _system(prior: Prior, design: Design, here: _Here) -> tuple[Tensor, Tensor]:
-    """Cholesky factor of minus the second derivative, and the first one."""
-    precision = prior.precision + design.gram(here.sites.curvature)
-    gradient = design.back(here.sites.slope[:, None])[:, 0] - prior.slope
-    gradient = gradient - (prior.precision @ here.x[:, :, None])[:, :, 0]
-    usable = here.value.isfinite() & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
-    identity = torch.eye(precision.shape[-1], dtype=precision.dtype)
-    if not bool(usable.all()):
-        precision = torch.where(usable[:, None, None], precision, identity)
-    lower, info = torch.linalg.cholesky_ex(precision)
-    usable = usable & (info == 0)
-    if not bool(usable.all()):
-        lower = torch.where(usable[:, None, None], lower, identity)
-        gradient = torch.where(usable[:, None], gradient, math.nan)
-    return lower, gradient
+def _system(prior: Prior, design: Design, here: _Here) -> tuple[Factor, Tensor]:
+    """Factor of minus the second derivative, and the first one; NaN where there is no factor."""
+    precision = prior.precision.plus(design, here.sites.curvature)
+    gradient = design.back(here.sites.slope[:, None])[:, 0] - prior.slope - prior.precision.times(here.x)
+    usable = here.value.isfinite() & (precision.diagonal + gradient).isfinite().all(-1)
+    factor = precision.factor(usable)
+    if not bool(factor.exists.all()):
+        gradient = torch.where(factor.exists[:, None], gradient, math.nan)
+    return factor, gradient
 
 
 def _around(
-    here: _Here, design: Design, lower: Tensor, gradient: Tensor, allowed: Tensor, lost: float
+    here: _Here, design: Design, factor: Factor, gradient: Tensor, allowed: Tensor, lost: float
 ) -> Proposal:
-    step = torch.cholesky_solve(gradient[:, :, None], lower)[:, :, 0]
-    half_log_determinant = lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    log_mass = here.value + 0.5 * (step * gradient).sum(-1) - half_log_determinant
+    step = factor.solve(gradient[:, None])[:, 0]
+    log_mass = here.value + 0.5 * (step * gradient).sum(-1) - factor.half_log_determinant
     log_mass = log_mass + step.shape[-1] * HALF_LOG_TWO_PI
     usable = allowed & log_mass.isfinite() & (0.5 * (step * gradient).sum(-1) < lost)
     step = torch.where(usable[:, None], step, 0.0)
     mean = here.x + step
     shift = design.at(mean[:, None])[:, 0] - here.predictor
-    return Proposal(mean, lower, torch.where(usable, log_mass, -math.inf), here.predictor, shift, here.sites)
+    return Proposal(mean, factor, torch.where(usable, log_mass, -math.inf), here.predictor, shift, here.sites)

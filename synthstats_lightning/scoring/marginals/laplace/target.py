@@ -12,7 +12,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import GradientNeeded, Marginals
 from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.gaussian.latent import NormalBlock
+from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.adjoint import Slopes, mass_at_mode, with_gradient
 from synthstats_lightning.scoring.marginals.laplace.check import check
 from synthstats_lightning.scoring.marginals.laplace.copies import Changes, Copies
@@ -30,6 +30,7 @@ from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
 from synthstats_lightning.scoring.marginals.laplace.parts import Last, Part, Weighted
+from synthstats_lightning.scoring.marginals.laplace.precision import Shape, find_shape
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 from synthstats_lightning.scoring.marginals.laplace.proposal import (
     NEAR,
@@ -78,6 +79,7 @@ class LaplaceIntegrated:
         density: The whole model.
         predictor: The block and the node through which the response depends on it, of the rows that differ.
         copies: Rows of the response as copies of those that differ.
+        shape: That of the block's precision, where it has one.
         dimension: Unconstrained parameters outside of the block.
         num_observations: Rows of the response.
         coupled: True: rows depend on each other given the parameters outside.
@@ -99,6 +101,7 @@ class LaplaceIntegrated:
         self.block = NormalBlock(distinct, members, (predictor.node,), self.likelihood.slots)
         self.size: int = self.block.size
         self.dimension: int = len(self.block.outer)
+        self.shape = self._find_shape()
         self.corrected = True
         self._last: Last | None = None
         # not at 0, where derivatives of some likelihoods vanish
@@ -397,7 +400,7 @@ class LaplaceIntegrated:
             for part in self._parts(theta, 8 * self._width):
                 proposal = self._propose(part, counts)
                 total = proposal.log_mass + self._alone(part, proposal, counts)
-                variance = part.design.variances(torch.cholesky_inverse(proposal.lower))
+                variance = proposal.factor.variances(part.design)
                 cavity = cavities(self.likelihood, part.outer, proposal, variance)
                 less = torch.where(self.likelihood.groups.alone, -cavity.value, cavity.log_mass)
                 changes = Changes(total, total[:, None] + less, total[:, None] + cavity.value)
@@ -441,6 +444,15 @@ class LaplaceIntegrated:
         self.starts.found(part.theta, proposal.mean, proposal.log_mass.isfinite())
         return proposal
 
+    def _design(self, at: Evaluated) -> Design:
+        return Design(self.block.mapped(self.predictor.node, at, self._shape), self.size)
+
+    def _find_shape(self) -> Shape | None:
+        """The precision's: which columns a row reads is known beforehand."""
+        with torch.inference_mode(False), torch.no_grad():
+            at = self.block.evaluate(torch.zeros(1, self.dimension, dtype=torch.float64))
+            return find_shape(self.block.prior(at), self._design(at).rows, self.size)
+
     def _parts(self, theta: Tensor, numbers: int) -> Iterator[Part]:
         """Particles chunk by chunk.
 
@@ -450,10 +462,10 @@ class LaplaceIntegrated:
         """
         if torch.is_inference_mode_enabled():
             raise GradientNeeded
-        width = self.block.width + 6 * self.size**2 + numbers
-        for some in torch.split(theta, max(1, MEMORY // width)):
+        matrices = 6 * self.size**2 if self.shape is None else self.shape.arrow.work
+        for some in torch.split(theta, max(1, MEMORY // (self.block.width + matrices + numbers))):
             at = self.block.evaluate(some)
             particles = len(some)
-            prior = prior_of(self.block.prior(at), self.size, particles)
-            design = Design(self.block.mapped(self.predictor.node, at, self._shape), self.size)
+            prior = prior_of(self.block.prior(at), self.size, particles, self.shape)
+            design = self._design(at)
             yield Part(some, at.log_prior, self.likelihood.outer(at.values, particles), prior, design)
