@@ -21,7 +21,7 @@ from synthstats_lightning.programs.laws import COMPOSITES, read_law
 from synthstats_lightning.scoring.density.layout import Transform
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.groups.exponents import NOTHING, Slope, Slopes
-from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, RowGroups, summed
+from synthstats_lightning.scoring.marginals.groups.grouping import Given, Grouping, RowGroups, counted, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, plain
 from synthstats_lightning.scoring.marginals.labels.dependence import NONE
 from synthstats_lightning.scoring.numerics.transforms import MAX_EXPONENT
@@ -128,15 +128,16 @@ class Bends(NamedTuple):
         """Those of some particles."""
         return Bends(*(part[index] for part in self))
 
-    def of_elements(self, given: Bool[Tensor, " rows"], groups: RowGroups) -> Bends:
+    def of_elements(self, given: Given, groups: RowGroups) -> Bends:
         """The same of the given rows of each element together.
 
         Args:
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
             groups: The rows that read each element.
         """
-        rows, linear = (summed(torch.where(given, part, 0.0), groups) for part in self[:2])
-        bent = torch.where(given, self.log_bent, -torch.inf)
+        rows, linear = (summed(counted(part, given), groups) for part in self[:2])
+        times = given.to(self.log_bent.dtype).clamp_min(1.0).log()
+        bent = torch.where(given > 0, self.log_bent + times, -torch.inf)
         element = groups.element.expand_as(bent)
         lowest = bent.new_full((len(bent), len(groups.table)), -torch.inf)
         highest = lowest.scatter_reduce(1, element, bent.detach(), "amax").clamp_min(SMALLEST_LOG)

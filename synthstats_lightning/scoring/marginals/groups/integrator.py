@@ -8,6 +8,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups.closed_form import ConjugateIntegrated
 from synthstats_lightning.scoring.marginals.groups.conjugate import conjugate
+from synthstats_lightning.scoring.marginals.groups.copied import CopiedQuadrature
 from synthstats_lightning.scoring.marginals.groups.exponential import exponential_rows
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, find_groupings, row_groups
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, without_latent
@@ -82,35 +83,64 @@ def by_nodes(density: Density, grouping: Grouping) -> GroupIntegrated:
         grouping: The latent, with what depends on it.
     """
     others = density.of_graph(without_latent(density.compiled.graph, grouping.parameter, 0.5))
-    integrand = Integrand(density.compiled, grouping, density.different)
-    groups = row_groups(grouping.element, grouping.size)
+    rule = _Rules(density, grouping)
     flat = torch.zeros(1, 1, grouping.size, dtype=torch.float64)
-    unknown = Quadrature(integrand, groups, Modes(flat, torch.ones_like(flat)))
     with torch.no_grad():
-        reference = _reference(unknown, others)
-    form = exponential_rows(integrand, grouping)
-    found = GroupIntegrated(density, others, Quadrature(integrand, groups, reference, form=form))
+        reference = _reference(rule, Modes(flat, torch.ones_like(flat)), others)
+    found = GroupIntegrated(density, others, rule(reference, formed=True))
     if others.dimension:
         return found
     # where nothing is left over more nodes cost nothing
     finer = [found]
-    finer += [
-        GroupIntegrated(density, others, Quadrature(integrand, groups, reference, each, form))
-        for each in FINER
-    ]
+    finer += [GroupIntegrated(density, others, rule(reference, each, formed=True)) for each in FINER]
     nothing = torch.zeros(1, 0, dtype=torch.float64)
     return next((each for each in finer if each.checked_at(nothing) is not None), found)
 
 
-def _reference(quadrature: Quadrature, others: Density) -> Modes:
+class _Rules:
+    """Rules for one latent, by the rows that differ where many do not.
+
+    Args:
+        density: The model with its data.
+        grouping: The latent, with what depends on it.
+    """
+
+    def __init__(self, density: Density, grouping: Grouping) -> None:
+        self._different = density.different
+        self._integrand = Integrand(density.compiled, grouping, density.different)
+        self._groups = row_groups(grouping.element, grouping.size)
+        self._form = exponential_rows(self._integrand, grouping)
+        if self._different is not None and self._integrand.fewer is not None:
+            fewer = grouping._replace(element=grouping.element[self._different.first])
+            self._fewer_groups = row_groups(fewer.element, fewer.size)
+            self._fewer_form = exponential_rows(self._integrand.fewer, fewer)
+
+    def __call__(self, reference: Modes, fineness: float = 1.0, formed: bool = False) -> Quadrature:
+        """A rule.
+
+        Args:
+            reference: Modes at some value of the other parameters.
+            fineness: How many times as many nodes as usual.
+            formed: Whether the form of rows is used, where they have one.
+        """
+        form = self._form if formed else None
+        whole = Quadrature(self._integrand, self._groups, reference, fineness, form)
+        if self._different is None or self._integrand.fewer is None:
+            return whole
+        form = self._fewer_form if formed else None
+        fewer = Quadrature(self._integrand.fewer, self._fewer_groups, reference, fineness, form)
+        return CopiedQuadrature(whole, fewer, self._different)
+
+
+def _reference(rule: _Rules, unknown: Modes, others: Density) -> Modes:
     """Modes of the integrands where prior draws of the other parameters have the largest likelihood."""
     generator = torch.Generator().manual_seed(0)
     everything = torch.ones(others.num_observations, dtype=torch.bool)
     theta = others.sample_prior(SCOUTS if others.dimension else 1, generator)
+    quadrature = rule(unknown)
     outer = quadrature.integrand.outer(others.node_values(theta), len(theta))
     started = _climbed(quadrature, outer, SCOUT_POINTS, 1, generator)
-    scouted = Quadrature(quadrature.integrand, quadrature.groups, started)
-    total = scouted.integrals(outer, everything, changes=False).given.sum(1)
+    total = rule(started).integrals(outer, everything, changes=False).given.sum(1)
     best = total.argmax().reshape(1)
     found = _climbed(quadrature, outer.select(best), POINTS, MOST_MODES, generator)
     return distinct(found)

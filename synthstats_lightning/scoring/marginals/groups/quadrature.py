@@ -6,12 +6,12 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.standardise import MOMENTS
 from synthstats_lightning.scoring.marginals.groups.exponential import Bends, ExponentialRows
-from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, counted, spread, summed
+from synthstats_lightning.scoring.marginals.groups.grouping import Given, RowGroups, counted, spread, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer
 from synthstats_lightning.scoring.marginals.groups.modes import (
     LARGEST,
@@ -85,12 +85,17 @@ class Quadrature:
         self.groups = groups
         self.reference = reference
 
-    def log_density(self, outer: Outer, given: Bool[Tensor, " rows"]) -> LogDensity:
+    @property
+    def rows(self) -> int:
+        """Rows that are evaluated."""
+        return len(self.groups.element)
+
+    def log_density(self, outer: Outer, given: Given) -> LogDensity:
         """The log integrand of some rows, for a search among some of the particles.
 
         Args:
             outer: What is read of the other parameters.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
 
         def evaluated(u: Tensor, chosen: Tensor) -> Tensor:
@@ -100,12 +105,12 @@ class Quadrature:
 
         return evaluated
 
-    def modes(self, outer: Outer, given: Bool[Tensor, " rows"]) -> Modes:
+    def modes(self, outer: Outer, given: Given) -> Modes:
         """Modes of the integrand of the given rows.
 
         Args:
             outer: What is read of the other parameters.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
         with torch.no_grad():
             if self.form is None:
@@ -145,12 +150,12 @@ class Quadrature:
 
         return evaluated
 
-    def scanned(self, outer: Outer, given: Bool[Tensor, " rows"]) -> Modes:
+    def scanned(self, outer: Outer, given: Given) -> Modes:
         """Modes of the integrand of the given rows that draws of the latent from its prior lead to.
 
         Args:
             outer: What is read of the other parameters.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
         """
         with torch.no_grad():
             log_density = self.log_density(outer, given)
@@ -162,7 +167,7 @@ class Quadrature:
     def integrals(
         self,
         outer: Outer,
-        given: Bool[Tensor, " rows"],
+        given: Given,
         *,
         changes: bool,
         refined: bool = False,
@@ -171,7 +176,7 @@ class Quadrature:
 
         Args:
             outer: What is read of the other parameters.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
             changes: Whether those with one row less or more are wanted; else they are 0.
             refined: Whether to take the finest and widest rule, also around modes that draws from the prior
                 lead to: for a check.
@@ -240,12 +245,12 @@ class Quadrature:
         order = torch.cat(indices).argsort()
         return Integrals(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
 
-    def posterior(self, outer: Outer, given: Bool[Tensor, " rows"], finer: float) -> Nodes:
+    def posterior(self, outer: Outer, given: Given, finer: float) -> Nodes:
         """Nodes with the log-density of each element given some rows for weights, not normalised.
 
         Args:
             outer: What is read of the other parameters.
-            given: Which rows count.
+            given: Which rows count, or how many times each does.
             finer: How many times as many nodes as the integrals take.
         """
         modes, points = self._at_points(outer, self.modes(outer, given))
@@ -306,7 +311,9 @@ class Quadrature:
         found = done.all(-1)
         if tables.changed is not None:
             # an element that no given row reads is left to its prior, whose integral is known
-            ignored = self.groups.alone | ((read.index_select(0, self.groups.element) - given.to(read)) == 0)
+            ignored = self.groups.alone | (
+                (read.index_select(0, self.groups.element) - (given > 0).to(read)) == 0
+            )
             found &= (_has_fallen(tables.changed.detach(), modes) | ignored).all(-1)
         return found
 
@@ -353,7 +360,7 @@ def tables_of(rows: Tensor, base: Tensor, given: Tensor, groups: RowGroups, chan
     Args:
         rows: Log-likelihood of each row `[particles, nodes, rows]`.
         base: Log prior and weight of each node `[particles, nodes, elements]`.
-        given: Which rows count.
+        given: Which rows count, or how many times each does.
         groups: The rows that read each element.
         changes: Whether those with one row less or more are wanted.
     """
@@ -367,19 +374,19 @@ def tables_of(rows: Tensor, base: Tensor, given: Tensor, groups: RowGroups, chan
     else:
         # right also where a node is impossible for one of an element's rows only
         possible = known.isfinite()
-        finite = torch.where(possible, known, 0.0)
-        rest = base + summed(finite, groups)
-        lost = spread(summed((~possible).to(known.dtype), groups), groups)
-        others = spread(rest, groups) - finite
-        others = torch.where(lost - (~possible).to(known.dtype) > 0, -torch.inf, others)
-    return Tables(whole, others if bool(given.all()) else torch.where(given, others, own + rows))
+        impossible = (~possible).to(known.dtype)
+        rest = base + summed(torch.where(possible, known, 0.0), groups)
+        lost = spread(summed(impossible * given, groups), groups) - impossible
+        others = spread(rest, groups) - torch.where(possible & (given > 0), rows, 0.0)
+        others = torch.where(lost > 0, -torch.inf, others)
+    return Tables(whole, others if bool(given.all()) else torch.where(given > 0, others, own + rows))
 
 
 def bent_tables(
     bends: Bends,
     distance: Float[Tensor, "particles nodes elements"],
     base: Float[Tensor, "particles nodes elements"],
-    given: Bool[Tensor, " rows"],
+    given: Given,
     groups: RowGroups,
     changes: bool,
 ) -> Tables:
@@ -389,7 +396,7 @@ def bent_tables(
         bends: The rows' form.
         distance: Of nodes from where it is theirs.
         base: Log prior and weight of each node.
-        given: Which rows count.
+        given: Which rows count, or how many times each does.
         groups: The rows that read each element.
         changes: Whether integrands with one row less or more are wanted.
     """
