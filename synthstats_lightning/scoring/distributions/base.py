@@ -71,6 +71,8 @@ class Distribution:
         log_survival: `(value, *parameters)` to the log of the probability of more than `value`.
         iterative_cdf: Whether these two are series or continued fractions, so that the density at a few
             points is cheaper where it gives the probability of an interval.
+        interval: `(lower, upper, *parameters)` to the log-probability of an interval, and where that is
+            known: elsewhere it is the difference of two tails.
         from_logs: `(value, *logs)` to statistics and base of a value whose logarithm is known although it may
             underflow: that of a positive value, or those of a value between 0 and 1 and of its complement.
             For distributions that may have mass beyond double precision.
@@ -100,6 +102,7 @@ class Distribution:
     log_cdf: Callable[..., Tensor] | None = None
     log_survival: Callable[..., Tensor] | None = None
     iterative_cdf: bool = False
+    interval: Callable[..., tuple[Tensor, Tensor]] | None = None
     from_logs: Callable[..., tuple[Statistics, Tensor | None]] | None = None
     sample_coordinate: Callable[..., Tensor] | None = None
     coordinates: Coordinates | None = None

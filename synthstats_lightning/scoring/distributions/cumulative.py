@@ -59,9 +59,12 @@ def log_interval(
         return log_cdf(distribution, upper, *parameters)
     if upper is None:
         return log_survival(distribution, lower, *parameters)
-    if not distribution.iterative_cdf:
+    if distribution.interval is not None:
+        smooth, settled = distribution.interval(lower, upper, *parameters)
+    elif distribution.iterative_cdf:
+        smooth, settled = _log_smooth(distribution, lower, upper, parameters)
+    else:
         return _log_between_tails(distribution, lower, upper, parameters)
-    smooth, settled = _log_smooth(distribution, lower, upper, parameters)
     if bool(settled.all()):
         return smooth
     rest = ~settled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -28,6 +29,14 @@ from synthstats_lightning.scoring.numerics.special import (
     log_ndtr,
     softplus,
 )
+
+SHORT = 1.0
+"""Standard deviations that an interval is wide at most whose probability comes from the density."""
+SLOPE = 4.0
+"""Nats by which that changes within it at most: seven points then have an error below 1e-10."""
+_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(7)
+PLACES = tuple(zip((0.5 * _POINTS[3:]).tolist(), (0.5 * _WEIGHTS[3:]).tolist(), strict=True))
+"""Gauss-Legendre points from the middle of an interval of width 1 upwards, with their weights."""
 
 
 class Normal(Definition):
@@ -56,6 +65,21 @@ class Normal(Definition):
     @staticmethod
     def log_survival(value: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
         return log_ndtr((mu - value) / sigma)
+
+    @staticmethod
+    def interval(lower: Tensor, upper: Tensor, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+        width = (upper - lower) / sigma
+        z = (0.5 * (lower + upper) - mu) / sigma
+        slope = z * width
+        short = (width > 0) & (width <= SHORT) & (slope.abs() <= SLOPE)
+        width, slope = torch.where(short, width, 1.0), torch.where(short, slope, 0.0)
+        # within the interval the density is exp(-slope t - width^2 t^2 / 2) times that in its middle
+        total = torch.full_like(slope, PLACES[0][1])
+        for place, weight in PLACES[1:]:
+            bent = (2.0 * weight) * torch.exp((-0.5 * place**2) * width.square())
+            total = total + bent * torch.cosh(place * slope)
+        middle = torch.where(short, z, 0.0)
+        return torch.log(total * width) - 0.5 * middle.square() - HALF_LOG_TWO_PI, short
 
 
 class StudentT(Definition):

@@ -13,7 +13,7 @@ from torch import Tensor
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support
 from synthstats_lightning.scoring.distributions.base import Distribution, Statistics
-from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_survival
+from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential, standard_uniform
 from synthstats_lightning.scoring.distributions.truncated import truncated
 from synthstats_lightning.scoring.numerics.special import broadcast_tensors, count_log, count_log1p, log1mexp
@@ -72,16 +72,22 @@ def mixture(entry: Entry, components: Sequence[Distribution]) -> Distribution:
         return draws.gather(-1, chosen).squeeze(-1)
 
     def cumulative(value: Tensor, *parameters: Tensor) -> Tensor:
-        return _weighted(log_cdf, value, parameters)
+        return _weighted(log_cdf, (value,), parameters)
 
     def survival(value: Tensor, *parameters: Tensor) -> Tensor:
-        return _weighted(log_survival, value, parameters)
+        return _weighted(log_survival, (value,), parameters)
 
-    def _weighted(function: Callable[..., Tensor], value: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+    def interval(lower: Tensor, upper: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        found = _weighted(log_interval, (lower, upper), parameters)
+        return found, torch.ones((), dtype=torch.bool)
+
+    def _weighted(
+        function: Callable[..., Tensor], at: tuple[Tensor, ...], parameters: tuple[Tensor, ...]
+    ) -> Tensor:
         if along_axis:
-            parts = function(components[0], value.unsqueeze(-1), *parameters[1:])
+            parts = function(components[0], *(x.unsqueeze(-1) for x in at), *parameters[1:])
         else:
-            found = [function(c, value, *parameters[span]) for c, span in zip(components, spans, strict=True)]
+            found = [function(c, *at, *parameters[span]) for c, span in zip(components, spans, strict=True)]
             parts = torch.stack(broadcast_tensors(*found), -1)
         return _log_sum(parts, parameters[0])
 
@@ -100,6 +106,7 @@ def mixture(entry: Entry, components: Sequence[Distribution]) -> Distribution:
         anchor=components[0].anchor,
         log_cdf=cumulative if known else None,
         log_survival=survival if known else None,
+        interval=interval if known and not entry.discrete else None,
     )
 
 

@@ -292,3 +292,22 @@ def test_the_drop_of_a_tail_in_both_regimes_with_its_gradient() -> None:
                 assert value == pytest.approx(expected, rel=1e-13, abs=1e-12), (at, given)
     leaves = [z[:5].clone().requires_grad_(), step[1:].clone().requires_grad_()]
     assert torch.autograd.gradcheck(log_normal_drop, leaves)
+
+
+def test_intervals_of_a_normal_by_its_density() -> None:
+    """Narrow and wide, in the middle and far out: where the density is taken for the tails, and where not."""
+    normal, deviation = DISTRIBUTIONS["Normal"], 0.7
+    ends = [
+        (z, width) for z in (-30.0, -4.1, -0.4, 0.0, 1.3, 9.0) for width in (1e-9, 1e-3, 0.3, 0.99, 1.01, 3.0)
+    ]
+    low = torch.tensor([deviation * z for z, _ in ends], dtype=torch.float64)
+    high = torch.tensor([deviation * (z + width) for z, width in ends], dtype=torch.float64)
+    found = log_interval(normal, low, high, *tensors((0.0, deviation)))
+    with mp.workdps(400):
+        for got, lower, upper in zip(found.tolist(), low.tolist(), high.tolist(), strict=True):
+            by, to = (mp.mpf(x) / mp.mpf(deviation) / mp.sqrt(2) for x in (lower, upper))
+            assert got == pytest.approx(float(mp.log((mp.erf(to) - mp.erf(by)) / 2)), rel=1e-9)
+    leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (0.2, 0.9)]
+    some = torch.tensor([-9.0, -1.0, 0.1, 0.2], dtype=torch.float64)
+    more = some + torch.tensor([0.8, 0.3, 4.0, 0.01], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda *p: log_interval(normal, some, more, *p), leaves)

@@ -44,6 +44,22 @@ class Mode(NamedTuple):
         """Those of some particles."""
         return Mode(self.centre[index], self.root[index])
 
+    def flat(self) -> Float[Tensor, "particles numbers"]:
+        """All numbers of each particle's modes."""
+        return torch.cat([part.flatten(1) for part in self], 1)
+
+    @staticmethod
+    def of_flat(numbers: Float[Tensor, "particles numbers"], like: Mode) -> Mode:
+        """The inverse of `flat`.
+
+        Args:
+            numbers: Modes as rows of numbers.
+            like: One of as many groups and dimensions.
+        """
+        split = like.centre[0].numel()
+        parts = (numbers[:, :split], numbers[:, split:])
+        return Mode(*(x.reshape(-1, *part.shape[1:]) for x, part in zip(parts, like, strict=True)))
+
     def at(self, z: Float[Tensor, "nodes dims"]) -> Float[Tensor, "particles nodes groups dims"]:
         """Points at some offsets in units of the roots.
 

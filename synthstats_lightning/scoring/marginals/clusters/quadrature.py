@@ -16,6 +16,7 @@ from synthstats_lightning.scoring.marginals.clusters.modes import LogDensity, Mo
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, counted, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK, Integrals, tables_of
+from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
 ORDERS = {2: (7, 11, 15), 3: (5, 7, 9)}
@@ -93,6 +94,7 @@ class ClusterQuadrature:
         self.reference = reference
         self.dims = integrand.clustering.dimensions
         self.order = ORDERS[self.dims][0] if order is None else order
+        self.starts = Starts(reference.flat())
 
     def log_density(self, outer: Outer, given: Bool[Tensor, " rows"]) -> LogDensity:
         """The log integrand of some rows, for a search among some of the particles.
@@ -119,7 +121,13 @@ class ClusterQuadrature:
         """
         with torch.no_grad():
             log_density = self.log_density(outer, given)
-            return climb(log_density, self._start(outer, log_density) if near is None else near)
+            if near is None and outer.theta is not None and self.starts.known:
+                near = Mode.of_flat(self.starts.near(outer.theta), self.reference)
+            found = climb(log_density, self._start(outer, log_density) if near is None else near)
+            if outer.theta is not None:
+                flat = found.flat()
+                self.starts.found(outer.theta, flat, flat.isfinite().all(1))
+            return found
 
     def nodes(self, changes: bool, refined: bool) -> Rule:
         """The rule of an integral.

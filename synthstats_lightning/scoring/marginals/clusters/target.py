@@ -147,6 +147,10 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
         found = self._each(theta, lambda outer: packed(self._marginals(outer, everything, refined)))
         return torch.stack([found[:, 0], (found[:, :1] - found[:, 1:]).sum(1)])
 
+    def outer(self, theta: Float[Tensor, "particles dim"]) -> Outer:
+        """What the latents' priors and the likelihood read of the parameters that are left, and these."""
+        return super().outer(theta)._replace(theta=theta)
+
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
         outer = self.outer(theta)

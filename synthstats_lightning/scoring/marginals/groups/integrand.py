@@ -38,19 +38,24 @@ class Outer(NamedTuple):
         particles: Number of particles.
         values: Node to its value in the whole model's padded layout, a particle an entry of the first axis.
         fewer: The same in the model of the rows that differ, where there is one.
+        theta: The other parameters themselves, where searches start at what was found near them
+            `[particles, dim]`.
     """
 
     particles: int
     values: Mapping[int, Tensor]
     fewer: Mapping[int, Tensor] = MappingProxyType({})
+    theta: Tensor | None = None
 
     def select(self, index: Int[Tensor, " chosen"]) -> Outer:
         """Some of the particles."""
-        return Outer(len(index), *({n: v[index] for n, v in each.items()} for each in self[1:]))
+        values, fewer = ({n: v[index] for n, v in each.items()} for each in (self.values, self.fewer))
+        return Outer(len(index), values, fewer, None if self.theta is None else self.theta[index])
 
     def detached(self) -> Outer:
         """Without the gradients of what was evaluated."""
-        return Outer(self.particles, *({n: v.detach() for n, v in each.items()} for each in self[1:]))
+        values, fewer = ({n: v.detach() for n, v in each.items()} for each in (self.values, self.fewer))
+        return Outer(self.particles, values, fewer, None if self.theta is None else self.theta.detach())
 
 
 class Terms(NamedTuple):

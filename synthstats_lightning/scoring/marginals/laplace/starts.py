@@ -28,13 +28,18 @@ class Starts:
         self._theta: Tensor | None = None
         self._mode = default[:0]
 
+    @property
+    def known(self) -> bool:
+        """Whether enough modes were found to start at."""
+        return self._theta is not None and len(self._theta) >= FEWEST
+
     def near(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, "particles size"]:
         """Starts of searches at some parameters.
 
         Args:
             theta: Parameters outside of the block.
         """
-        if self._theta is None or len(self._theta) < FEWEST or theta.shape[1] == 0:
+        if self._theta is None or not self.known or theta.shape[1] == 0:
             return self.default.expand(len(theta), -1)
         low, middle, high = (self._theta.quantile(q, 0) for q in (0.25, 0.5, 0.75))
         scale = torch.where(high > low, high - low, 1.0)
