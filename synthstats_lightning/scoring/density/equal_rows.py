@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,7 +77,7 @@ def find_equal_rows(
     for index, along in by_row.items():
         value = np.moveaxis(np.asarray(constants[index]), along, 0)
         columns.append(value.reshape(len(response), -1))
-    found = _different(columns)
+    found = different(columns)
     if found is None or len(found[0]) > WORTH * len(response):
         return None
     first, row = found
@@ -93,7 +94,7 @@ def find_equal_rows(
             named[name := str(index)] = value if axis is None else np.take(value, first, axis)
             node = Node("covariate", (), {"name": name})
         elif axis is not None:
-            node = _shortened(node, axis, len(first))
+            node = shortened(node, axis, len(first))
         nodes.append(node)
     smaller = replace(graph, nodes=tuple(nodes), deterministics={}, shapes=(), dtypes=())
     types = node_types(smaller, named)
@@ -113,30 +114,92 @@ def _axes_of_rows(
 
     Nothing where one is needed both ways, or rows are mixed on the way to the response.
     """
-    found: Needs = {graph.response: 0}
-    needs: Needs | None
+    found = axes_of(graph, shapes, constants)
+    return None if found is None else {i: None if need is None else need.axis for i, need in found.items()}
+
+
+class Kind(Enum):
+    """What an axis runs over."""
+
+    ROWS = "rows of the response"
+    ELEMENTS = "elements of a latent"
+    PLACES = "rows, of which each holds the place of its element"
+
+
+class Along(NamedTuple):
+    """An axis of a node, along which it is needed in part.
+
+    Attributes:
+        kind: What runs along it.
+        axis: Which axis it is.
+    """
+
+    kind: Kind
+    axis: int
+
+
+def axes_of(
+    graph: ModelGraph,
+    shapes: Sequence[Shape],
+    constants: Sequence[Tensor | None],
+    latent: int | None = None,
+    moved: frozenset[int] = frozenset(),
+) -> dict[int, Along | None] | None:
+    """The axis along which each node that densities need is needed in part, `None` of those needed whole.
+
+    Args:
+        graph: The model graph, without discrete parameters.
+        shapes: Shape of every node.
+        constants: Value of every node that depends on no parameter.
+        latent: Node of a vector of elements of which each row may read one, if its elements are wanted, too.
+        moved: Nodes whose values depend on that.
+
+    Returns:
+        Nothing where a node is needed in two ways, or rows or elements are mixed on the way to the response.
+    """
+    found: dict[int, Along | None] = {graph.response: Along(Kind.ROWS, 0)}
     for index in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[index]
-        if node.op == "random":
-            if index == graph.response:
-                needs = _of_response(node, shapes)
-            elif found.get(index) is not None:
+        node, needs = graph.nodes[index], None
+        if index == graph.response:
+            needs = _kinds(_of_response(node, shapes), Kind.ROWS)
+        elif index == latent:
+            if found.get(index) != Along(Kind.ELEMENTS, 0) or len(shapes[index]) != 1:
+                return None
+            needs = {i: Along(Kind.ELEMENTS, 0) if shapes[i] == shapes[index] else None for i in node.inputs}
+        elif node.op == "random":
+            if found.get(index) is not None:
                 return None  # each row has a latent of its own
-            else:
-                found[index] = None
-                needs = dict.fromkeys(node.inputs)
+            found[index], needs = None, dict.fromkeys(node.inputs)
         elif index not in found or constants[index] is not None:
             continue
-        else:
-            axis = found[index]
-            whole: Needs = dict.fromkeys(node.inputs)
-            needs = whole if axis is None else _of_inputs(node, index, axis, shapes)
+        elif (need := found[index]) is None:
+            needs = dict.fromkeys(node.inputs)
+        elif need.kind is not Kind.PLACES:
+            needs = _of_part(node, index, need, shapes, moved)
         if needs is None:
             return None
         for place, need in needs.items():
             if found.setdefault(place, need) != need:
                 return None
     return found
+
+
+def _kinds(needs: Needs | None, kind: Kind) -> dict[int, Along | None] | None:
+    if needs is None:
+        return None
+    return {i: None if axis is None else Along(kind, axis) for i, axis in needs.items()}
+
+
+def _of_part(
+    node: Node, index: int, need: Along, shapes: Sequence[Shape], moved: frozenset[int]
+) -> dict[int, Along | None] | None:
+    """What a part of a node is made of."""
+    if node.op == "take" and need.kind is Kind.ROWS and node.inputs[0] in moved:
+        within = need.axis - node.attributes["axis"]
+        if 0 <= within < len(shapes[node.inputs[1]]):
+            elements = Along(Kind.ELEMENTS, node.attributes["axis"])
+            return {node.inputs[0]: elements, node.inputs[1]: Along(Kind.PLACES, within)}
+    return _kinds(_of_inputs(node, index, need.axis, shapes), need.kind)
 
 
 def _merged(pairs: Sequence[tuple[int, int | None]]) -> Needs | None:
@@ -205,8 +268,14 @@ def _of_inputs(node: Node, index: int, axis: int, shapes: Sequence[Shape]) -> Ne
     return None
 
 
-def _shortened(node: Node, axis: int, length: int) -> Node:
-    """A node with another number of rows."""
+def shortened(node: Node, axis: int, length: int) -> Node:
+    """A node with another number of rows.
+
+    Args:
+        node: One that is made of as many rows of others.
+        axis: Its axis of rows.
+        length: How many there are.
+    """
     attributes = dict(node.attributes)
     if "shape" in attributes:
         shape = list(attributes["shape"])
@@ -221,8 +290,15 @@ def _shortened(node: Node, axis: int, length: int) -> Node:
     return Node(node.op, node.inputs, attributes)
 
 
-def _different(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """A place of each row that differs from all others, and for each row which it is, to the last bit."""
+def different(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """A place of each row that differs from all others, and for each row which it is, to the last bit.
+
+    Args:
+        columns: What rows hold, each `[rows, numbers]`.
+
+    Returns:
+        Nothing where that would take too long.
+    """
     table = np.concatenate([_bits(column) for column in columns], 1)
     if table.shape[1] > len(_MULTIPLIERS):
         return None

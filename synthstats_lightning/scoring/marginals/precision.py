@@ -92,6 +92,7 @@ def _drawn_values(density: Density, theta: Tensor) -> list[Tensor | None]:
 def _untested_response(density: Density, theta: Tensor) -> dict[str, float]:
     """Shares of draws with untested parameters of a response of many rows, from some draws at a time."""
     shares: dict[str, float] = {}
+    density = density.distinct
     for some in chunks(len(theta), density.num_observations):
         part = theta[some]
         for name, share in density.compiled.response_term.untested(density.node_values(part)).items():

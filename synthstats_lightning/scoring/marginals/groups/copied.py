@@ -71,4 +71,4 @@ class CopiedQuadrature(Quadrature):
 
 
 def _fewer(outer: Outer) -> Outer:
-    return Outer(outer.particles, outer.fewer)
+    return Outer(outer.particles, outer.smaller[0])

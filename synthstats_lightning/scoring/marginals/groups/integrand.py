@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import reduce
-from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -37,25 +36,44 @@ class Outer(NamedTuple):
     Attributes:
         particles: Number of particles.
         values: Node to its value in the whole model's padded layout, a particle an entry of the first axis.
-        fewer: The same in the model of the rows that differ, where there is one.
+        smaller: The same in models of the rows or groups that differ, where there are some.
         theta: The other parameters themselves, where searches start at what was found near them
             `[particles, dim]`.
     """
 
     particles: int
     values: Mapping[int, Tensor]
-    fewer: Mapping[int, Tensor] = MappingProxyType({})
+    smaller: tuple[Mapping[int, Tensor], ...] = ()
     theta: Tensor | None = None
 
     def select(self, index: Int[Tensor, " chosen"]) -> Outer:
         """Some of the particles."""
-        values, fewer = ({n: v[index] for n, v in each.items()} for each in (self.values, self.fewer))
-        return Outer(len(index), values, fewer, None if self.theta is None else self.theta[index])
+        return self._each(lambda value: value[index], len(index))
 
     def detached(self) -> Outer:
         """Without the gradients of what was evaluated."""
-        values, fewer = ({n: v.detach() for n, v in each.items()} for each in (self.values, self.fewer))
-        return Outer(self.particles, values, fewer, None if self.theta is None else self.theta.detach())
+        return self._each(lambda value: value.detach(), self.particles)
+
+    def _each(self, function: Callable[[Tensor], Tensor], particles: int) -> Outer:
+        values, *smaller = (
+            {node: function(value) for node, value in each.items()} for each in (self.values, *self.smaller)
+        )
+        theta = None if self.theta is None else function(self.theta)
+        return Outer(particles, values, tuple(smaller), theta)
+
+
+@runtime_checkable
+class Smaller(Protocol):
+    """A model of some of the rows or groups of a whole one, with its nodes."""
+
+    @property
+    def compiled(self) -> Compiled:
+        """The model itself."""
+        ...
+
+    def value(self, node: int, value: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A node's value in it, from that in the whole model."""
+        ...
 
 
 class Terms(NamedTuple):
@@ -101,7 +119,9 @@ class Integrand:
     ) -> None:
         self.compiled = compiled
         self.different = different
-        self.fewer = None if different is None else Integrand(different.compiled, grouping)
+        self.smaller: list[tuple[Smaller, Integrand]] = []
+        if different is not None:
+            self.add(different, grouping)
         self.parameter: Parameter = grouping.parameter
         node = self.parameter.node
         with torch.inference_mode(False):
@@ -121,6 +141,20 @@ class Integrand:
         self.reads = tuple(
             sorted(i for i in wanted - grouping.dependent if i < len(constants) and constants[i] is None)
         )
+
+    def add(self, smaller: Smaller, grouping: Grouping) -> Integrand:
+        """Has `outer` hold what a smaller model reads, too.
+
+        Args:
+            smaller: A model of some of the rows or groups.
+            grouping: The latent in it.
+
+        Returns:
+            The integrand of the smaller model.
+        """
+        found = Integrand(smaller.compiled, grouping)
+        self.smaller.append((smaller, found))
+        return found
 
     def read_also(self, nodes: Collection[int]) -> None:
         """Has `outer` hold some more nodes.
@@ -184,13 +218,18 @@ class Integrand:
                 for i, out in zip(step.inputs, held, strict=True)
             ]
             found[self.compiled.num_slots + number] = step.function(*inputs)
-        if self.different is None or self.fewer is None:
-            return Outer(particles, found)
-        read = list(values)
-        for node in self.different.axes:
-            if (known := values[node]) is not None:
-                read[node] = self.different.value(node, known, shapes[node])
-        return Outer(particles, found, self.fewer.outer(read, particles).values)
+        return Outer(particles, found, tuple(self._of(*each, values, particles) for each in self.smaller))
+
+    def _of(
+        self, smaller: Smaller, integrand: Integrand, values: list[Tensor | None], particles: int
+    ) -> Mapping[int, Tensor]:
+        """What a smaller model reads of an evaluation of the other parameters."""
+        shapes = self.compiled.shapes
+        read = [
+            smaller.value(node, value, shapes[node]) if value is not None and node < len(shapes) else value
+            for node, value in enumerate(values)
+        ]
+        return integrand.outer(read, particles).values
 
     def __call__(self, outer: Outer, u: Float[Tensor, "particles nodes elements"]) -> Terms:
         """Log-densities at some nodes.
@@ -199,8 +238,8 @@ class Integrand:
             outer: What is read of the other parameters.
             u: Unconstrained values of the latent.
         """
-        if self.different is not None and self.fewer is not None:
-            terms = self.fewer(Outer(outer.particles, outer.fewer), u)
+        if self.different is not None:
+            terms = self.smaller[0][1](Outer(outer.particles, outer.smaller[0]), u)
             return terms._replace(rows=self.different.spread(terms.rows))
         particles, nodes = u.shape[:2]
         term, values, prior = self.evaluated(outer, u)

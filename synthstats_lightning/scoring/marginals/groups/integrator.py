@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
@@ -9,11 +11,17 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups.closed_form import ConjugateIntegrated
 from synthstats_lightning.scoring.marginals.groups.conjugate import conjugate
 from synthstats_lightning.scoring.marginals.groups.copied import CopiedQuadrature
-from synthstats_lightning.scoring.marginals.groups.exponential import exponential_rows
-from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, find_groupings, row_groups
+from synthstats_lightning.scoring.marginals.groups.exponential import ExponentialRows, exponential_rows
+from synthstats_lightning.scoring.marginals.groups.grouping import (
+    Grouping,
+    RowGroups,
+    find_groupings,
+    row_groups,
+)
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, without_latent
 from synthstats_lightning.scoring.marginals.groups.modes import Modes, climb, distinct, find_peaks
 from synthstats_lightning.scoring.marginals.groups.quadrature import Quadrature
+from synthstats_lightning.scoring.marginals.groups.repeated import RepeatedQuadrature, different_groups
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 
 FEWEST = 5
@@ -107,13 +115,15 @@ class _Rules:
 
     def __init__(self, density: Density, grouping: Grouping) -> None:
         self._different = density.different
-        self._integrand = Integrand(density.compiled, grouping, density.different)
-        self._groups = row_groups(grouping.element, grouping.size)
-        self._form = exponential_rows(self._integrand, grouping)
-        if self._different is not None and self._integrand.fewer is not None:
+        self._whole = _Parts.of(Integrand(density.compiled, grouping, density.different), grouping)
+        self._copied = self._repeated = None
+        if self._different is not None:
             fewer = grouping._replace(element=grouping.element[self._different.first])
-            self._fewer_groups = row_groups(fewer.element, fewer.size)
-            self._fewer_form = exponential_rows(self._integrand.fewer, fewer)
+            self._copied = _Parts.of(self._whole.integrand.smaller[0][1], fewer)
+        self._kinds = different_groups(density.compiled, grouping)
+        if self._kinds is not None:
+            few = self._whole.integrand.add(self._kinds, self._kinds.grouping)
+            self._repeated = _Parts.of(few, self._kinds.grouping)
 
     def __call__(self, reference: Modes, fineness: float = 1.0, formed: bool = False) -> Quadrature:
         """A rule.
@@ -123,13 +133,34 @@ class _Rules:
             fineness: How many times as many nodes as usual.
             formed: Whether the form of rows is used, where they have one.
         """
-        form = self._form if formed else None
-        whole = Quadrature(self._integrand, self._groups, reference, fineness, form)
-        if self._different is None or self._integrand.fewer is None:
-            return whole
-        form = self._fewer_form if formed else None
-        fewer = Quadrature(self._integrand.fewer, self._fewer_groups, reference, fineness, form)
-        return CopiedQuadrature(whole, fewer, self._different)
+        found = self._whole.rule(reference, fineness, formed)
+        if self._different is not None and self._copied is not None:
+            fewer = self._copied.rule(reference, fineness, formed)
+            found = CopiedQuadrature(found, fewer, self._different)
+        if self._kinds is not None and self._repeated is not None:
+            some = Modes(*(part[:, :, self._kinds.equal.first_group] for part in reference))
+            few = self._repeated.rule(some, fineness, formed)
+            found = RepeatedQuadrature(found, few, self._kinds)
+        return found
+
+
+class _Parts(NamedTuple):
+    """What a rule is made of."""
+
+    integrand: Integrand
+    groups: RowGroups
+    form: ExponentialRows | None
+
+    @classmethod
+    def of(cls, integrand: Integrand, grouping: Grouping) -> _Parts:
+        """Those of a latent in some model."""
+        groups = row_groups(grouping.element, grouping.size)
+        return cls(integrand, groups, exponential_rows(integrand, grouping))
+
+    def rule(self, reference: Modes, fineness: float, formed: bool) -> Quadrature:
+        """The rule around some modes."""
+        form = self.form if formed else None
+        return Quadrature(self.integrand, self.groups, reference, fineness, form)
 
 
 def _reference(rule: _Rules, unknown: Modes, others: Density) -> Modes:
