@@ -37,7 +37,7 @@ MAX_NAME = 200
 """Longest name, in characters."""
 MAX_DETERMINISTICS = 1_000
 """Most named derived quantities."""
-MAX_LATENT_DIMENSION = 1_000
+MAX_LATENT_DIMENSION = 5_000
 """Most unconstrained dimensions of the latents that the response depends on. More is `UNSUPPORTED`, and so
 are for the scorer fewer that it cannot integrate out."""
 
