@@ -223,18 +223,11 @@ class ArrowFactor:
 
     def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
         """The precision's inverse times a vector, whose last number belongs nowhere."""
-        inner = self._forward(self._by_element(right))
-        core = right[self._arrow.core].T
-        core = core - (self._across @ inner.permute(2, 0, 1).flatten(1)[:, :, None])[:, :, 0]
-        core = torch.cholesky_solve(core[:, :, None], self._core)[:, :, 0]
-        return self._joined(self._back(inner - self._carried(core)), core)
+        return self.solve_each(right[:-1].T[:, None])[:, 0]
 
     def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
         """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
-        core = noise[:, self._arrow.core, None]
-        core = torch.linalg.solve_triangular(self._core.mT, core, upper=True)[:, :, 0]
-        inner = self._by_element(torch.nn.functional.pad(noise, (0, 1)).T)
-        return self._joined(self._back(inner - self._carried(core)), core)
+        return self.away_each(noise[:, None])[:, 0]
 
     def solve_each(
         self, right: Float[Tensor, "particles points size"]
@@ -301,13 +294,6 @@ class ArrowFactor:
         parts = (inner, -mixed, core.permute(1, 2, 0), core.new_zeros(1, particles))
         return torch.cat([part.reshape(-1, particles) for part in parts])
 
-    def _by_element(
-        self, vector: Float[Tensor, "columns particles"]
-    ) -> Float[Tensor, "each groups particles"]:
-        """Elements of the groups; 0 for those that a group does not have."""
-        present = torch.cat([vector[:-1], torch.zeros_like(vector[-1:])])
-        return present[self._arrow.groups.T]
-
     def _forward(self, right: Float[Tensor, "each ..."]) -> Float[Tensor, "each ..."]:
         """Within groups, the factor's inverse times a vector."""
         found: list[Tensor] = []
@@ -327,17 +313,6 @@ class ArrowFactor:
                 rest = rest - self._lower[later][k] * value
             found.append(rest / self._lower[k][k])
         return torch.stack(found[::-1])
-
-    def _carried(self, core: Float[Tensor, "particles core"]) -> Float[Tensor, "each groups particles"]:
-        """What values of the core move in the groups' equations."""
-        return (self._reach * core.T[:, None, :]).sum(1)
-
-    def _joined(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles size"]:
-        """Elements of groups and core in the order of their columns."""
-        arrow = self._arrow
-        whole = inner.new_zeros(arrow.size + 1, inner.shape[2])
-        whole = whole.index_copy(0, arrow.groups.T.reshape(-1), inner.flatten(0, 1))
-        return whole.index_copy(0, arrow.core, core.T)[:-1].T.contiguous()
 
     def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
         """Variances of what rows make of the block, before they are divided by their scales.

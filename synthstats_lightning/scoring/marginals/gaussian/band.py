@@ -225,24 +225,39 @@ class BandFactor:
 
     def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
         """The precision's inverse times a vector, whose last number belongs nowhere."""
+        return self.solve_each(right[:-1].T[:, None])[:, 0]
+
+    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
+        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
+        return self.away_each(noise[:, None])[:, 0]
+
+    def solve_each(
+        self, right: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `solve`, for several vectors of each particle."""
+        vectors = right.permute(2, 1, 0)
         found: list[Tensor] = []
-        for row, own in zip(self._lower, self._by_place(right), strict=True):
+        for row, own in zip(self._lower, self._by_place(vectors), strict=True):
             rest = own
             for back in range(1, len(row)):
                 rest = rest - row[back] * found[-back]
             found.append(rest / row[0])
-        core = right[self._band.core].T
+        core = vectors[self._band.core]
         if self._reach:
-            met = (torch.stack(self._reach) * torch.stack(found)[:, None]).sum((0, 2))
-            core = torch.cholesky_solve((core - met.T)[:, :, None], self._core)[:, :, 0]
+            core = core - torch.einsum("lkcp,lncp->knp", torch.stack(self._reach), torch.stack(found))
+            core = torch.cholesky_solve(core.permute(2, 0, 1), self._core).permute(1, 2, 0)
         return self._joined(self._back(found, core), core)
 
-    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
-        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
-        core = noise[:, self._band.core, None]
-        core = torch.linalg.solve_triangular(self._core.mT, core, upper=True)[:, :, 0]
-        places = self._by_place(torch.nn.functional.pad(noise, (0, 1)).T)
-        return self._joined(self._back(places, core), core)
+    def away_each(
+        self, noise: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `away`, for several vectors of each particle."""
+        vectors = noise.permute(2, 1, 0)
+        core = vectors[self._band.core]
+        if self._reach:
+            core = torch.linalg.solve_triangular(self._core.mT, core.permute(2, 0, 1), upper=True)
+            core = core.permute(1, 2, 0)
+        return self._joined(self._back(self._by_place(vectors), core), core)
 
     @cached_property
     def covariance(self) -> Float[Tensor, "numbers particles"]:
@@ -295,27 +310,27 @@ class BandFactor:
         """
         return pattern_variances(self._band, self.covariance, rows)
 
-    def _by_place(self, vector: Float[Tensor, "columns particles"]) -> tuple[Tensor, ...]:
-        """Elements at each place of the chains `[chains, particles]`; 0 behind the end of shorter ones."""
-        present = torch.cat([vector[:-1], torch.zeros_like(vector[-1:])])
-        return present[self._band.chains].unbind(0)
+    def _by_place(self, vectors: Float[Tensor, "size points particles"]) -> tuple[Tensor, ...]:
+        """Elements at each place of the chains `[points, chains, particles]`; 0 behind shorter ones' ends."""
+        padded = torch.cat([vectors, torch.zeros_like(vectors[:1])])
+        return padded[self._band.chains].transpose(1, 2).unbind(0)
 
-    def _back(self, places: Sequence[Tensor], core: Float[Tensor, "particles core"]) -> list[Tensor]:
-        """The transposed factor's inverse times a vector, given its part in the core."""
+    def _back(self, places: Sequence[Tensor], core: Float[Tensor, "core points particles"]) -> list[Tensor]:
+        """The transposed factor's inverse times vectors, given their part in the core."""
         found: dict[int, Tensor] = {}
         length, width = len(self._lower), self._band.width
         for here in reversed(range(length)):
             rest = places[here]
             if self._reach:
-                rest = rest - (self._reach[here] * core.T[:, None, :]).sum(0)
+                rest = rest - (self._reach[here][:, None] * core[:, :, None]).sum(0)
             for on in range(1, min(width, length - 1 - here) + 1):
                 rest = rest - self._lower[here + on][on] * found[here + on]
             found[here] = rest / self._lower[here][0]
         return [found[here] for here in range(length)]
 
-    def _joined(self, inner: Sequence[Tensor], core: Tensor) -> Float[Tensor, "particles size"]:
+    def _joined(self, inner: Sequence[Tensor], core: Tensor) -> Float[Tensor, "particles points size"]:
         """Elements of chains and core in the order of their columns."""
-        band, places = self._band, torch.stack(list(inner))
-        whole = places.new_zeros(band.size + 1, places.shape[2])
+        band, places = self._band, torch.stack(list(inner)).transpose(1, 2)
+        whole = places.new_zeros(band.size + 1, *places.shape[2:])
         whole = whole.index_copy(0, band.chains.reshape(-1), places.flatten(0, 1))
-        return whole.index_copy(0, band.core, core.T)[:-1].T.contiguous()
+        return whole.index_copy(0, band.core, core)[:-1].permute(2, 1, 0).contiguous()

@@ -36,6 +36,16 @@ class Factor(Protocol):
     def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
         """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
 
+    def solve_each(
+        self, right: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """The precision's inverse times several vectors of each particle."""
+
+    def away_each(
+        self, noise: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `away`, for several vectors of each particle."""
+
     def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
         """Variances of what rows make of the block, before they are divided by their scales."""
 

@@ -50,7 +50,7 @@ def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
     target = LaplaceIntegrated(density, predictor)
     entries = target.block.entries(predictor.node)
     elements = target.likelihood.elements
-    factor = size**3 / 3 if target.shape is None else target.shape.arrow.cost
+    factor = size**3 / 3 if target.shape is None else target.shape.pattern.cost
     if factor + elements * min(16 * entries**2, size**2) > MAX_COST:
         return None
     if not target.block.check() <= TOLERANCE:

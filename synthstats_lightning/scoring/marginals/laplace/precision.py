@@ -1,4 +1,4 @@
-"""Precisions of a block, whole or by the entries of an arrow's shape, and their factors."""
+"""Precisions of a block, whole or by the entries that can differ from 0, and their factors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.gaussian.arrow import Arrow, ArrowFactor, find_arrow
-from synthstats_lightning.scoring.marginals.gaussian.pattern import Pairs, pairs_of, pattern_equations
+from synthstats_lightning.scoring.marginals.gaussian.arrow import ArrowFactor, find_arrow
+from synthstats_lightning.scoring.marginals.gaussian.band import find_band
+from synthstats_lightning.scoring.marginals.gaussian.pattern import (
+    Pairs,
+    Pattern,
+    pairs_of,
+    pattern_equations,
+)
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.marginals.gaussian.solution import is_sparse, normal_equations
 from synthstats_lightning.scoring.marginals.laplace.linear import Design, picked
@@ -169,17 +175,17 @@ class DensePrecision(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """An arrow's shape, and where the products of a design's rows belong in it.
+    """Where the entries of a precision are, and where the products of a design's rows belong among them.
 
     Attributes:
-        arrow: Where the entries of the precision are.
+        pattern: Groups that a core ties together, or chains.
         pairs: Pairs of entries of the design's rows.
         rows: The one column of each entry that can differ from 0, each pair in both orders.
         columns: The other one.
-        places: Their places in the arrow's vector.
+        places: Their places in the pattern's vector.
     """
 
-    arrow: Arrow
+    pattern: Pattern
     pairs: Pairs
     rows: Int[Tensor, " entries"]
     columns: Int[Tensor, " entries"]
@@ -187,7 +193,7 @@ class Shape(NamedTuple):
 
 
 def find_shape(prior: Sequence[Rows], design: Rows, size: int) -> Shape | None:
-    """The arrow that a block's precision has; `None` where it has none that is worth it.
+    """The groups or chains that a block's precision has; `None` where it has none that are worth it.
 
     Args:
         prior: Whitened residuals of the block's own distributions, of which the columns count.
@@ -197,14 +203,15 @@ def find_shape(prior: Sequence[Rows], design: Rows, size: int) -> Shape | None:
     every = [*prior, design]
     if not all(is_sparse(each, size) for each in every):
         return None
-    arrow = find_arrow([each.affine.columns for each in every], size)
-    if arrow is None:
+    read = [each.affine.columns for each in every]
+    found: Pattern | None = find_arrow(read, size) or find_band(read, size)
+    if found is None:
         return None
-    rows, columns = (arrow.place[:size, :size] < arrow.numbers).nonzero().T
-    return Shape(arrow, pairs_of(arrow, design.affine.columns), rows, columns, arrow.place[rows, columns])
+    rows, columns = (found.place[:size, :size] < found.numbers).nonzero().T
+    return Shape(found, pairs_of(found, design.affine.columns), rows, columns, found.place[rows, columns])
 
 
-class ArrowPrecision(NamedTuple):
+class SparsePrecision(NamedTuple):
     """A precision by its entries `[numbers + 1, particles or 1]`."""
 
     shape: Shape
@@ -213,16 +220,16 @@ class ArrowPrecision(NamedTuple):
     @property
     def diagonal(self) -> Float[Tensor, "#particles size"]:
         """Its diagonal."""
-        return self.entries[self.shape.arrow.diagonal].T
+        return self.entries[self.shape.pattern.diagonal].T
 
-    def select(self, index: Tensor) -> ArrowPrecision:
+    def select(self, index: Tensor) -> SparsePrecision:
         """That of some of the particles."""
         return self if self.entries.shape[1] == 1 else self._replace(entries=self.entries[:, index])
 
-    def usable(self, inside: Tensor) -> ArrowPrecision:
+    def usable(self, inside: Tensor) -> SparsePrecision:
         """The identity where its parameters are not allowed."""
         identity = self.entries.new_zeros(len(self.entries), 1)
-        identity = identity.index_fill(0, self.shape.arrow.diagonal, 1.0)
+        identity = identity.index_fill(0, self.shape.pattern.diagonal, 1.0)
         return self._replace(entries=torch.where(inside, self.entries, identity))
 
     def times(self, x: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
@@ -230,7 +237,7 @@ class ArrowPrecision(NamedTuple):
         products = self.entries[self.shape.places] * x.T[self.shape.columns]
         return products.new_zeros(x.shape[1], len(x)).index_add(0, self.shape.rows, products).T
 
-    def plus(self, design: Design, weight: Float[Tensor, "particles elements"]) -> ArrowPrecision:
+    def plus(self, design: Design, weight: Float[Tensor, "particles elements"]) -> SparsePrecision:
         """With the weighted sum of outer products of a design's rows."""
         pairs, entries = self.shape.pairs, design.affine.coefficients.permute(1, 2, 0)
         products = entries[:, pairs.first] * entries[:, pairs.second]
@@ -239,16 +246,16 @@ class ArrowPrecision(NamedTuple):
         zeros = weighted.new_zeros(len(self.entries), weighted.shape[1])
         return self._replace(entries=self.entries + zeros.index_add(0, pairs.places, weighted))
 
-    def factor(self, usable: Bool[Tensor, " particles"]) -> ArrowedFactor:
+    def factor(self, usable: Bool[Tensor, " particles"]) -> SparseFactor:
         """Its factor; the identity's where it is not usable."""
-        return ArrowedFactor(self.shape.arrow, self.entries.expand(-1, len(usable)), usable)
+        return SparseFactor(self.shape, self.entries.expand(-1, len(usable)), usable)
 
 
-class ArrowedFactor:
-    """The factor of a precision of an arrow's shape, for several vectors of each particle.
+class SparseFactor:
+    """The factor of a precision by its entries, for several vectors of each particle.
 
     Args:
-        arrow: Where the precision's entries are.
+        shape: Where the precision's entries are.
         entries: The precision's entries `[numbers + 1, particles]`.
         usable: Where they are a model's; the identity elsewhere `[particles]`.
 
@@ -257,11 +264,10 @@ class ArrowedFactor:
         half_log_determinant: Half the log of the precision's determinant `[particles]`.
     """
 
-    def __init__(self, arrow: Arrow, entries: Tensor, usable: Tensor) -> None:
-        self._arrow = arrow
+    def __init__(self, shape: Shape, entries: Tensor, usable: Tensor) -> None:
+        self._shape = shape
         self._entries = entries
-        self._usable = usable
-        self._factor = ArrowFactor(arrow, entries, usable)
+        self._factor = shape.pattern.factor(entries, usable)
         self.exists: Tensor = self._factor.exists
         self.half_log_determinant: Tensor = self._factor.half_log_determinant
 
@@ -275,20 +281,27 @@ class ArrowedFactor:
 
     def covariance(self) -> Float[Tensor, "particles size size"]:
         """The precision's inverse."""
-        return self._factor.dense_covariance()
+        if isinstance(self._factor, ArrowFactor):
+            return self._factor.dense_covariance()
+        size, shape = self._shape.pattern.size, self._shape
+        identity = torch.eye(size, dtype=self._entries.dtype).expand(self._entries.shape[1], -1, -1)
+        matrix = torch.zeros_like(identity)
+        matrix[:, shape.rows, shape.columns] = self._entries[shape.places].T
+        matrix = torch.where(self.exists[:, None, None], matrix, identity)
+        return torch.cholesky_inverse(torch.linalg.cholesky_ex(matrix).L)
 
     def variances(self, design: Design) -> Float[Tensor, "particles elements"]:
         """Variances of what a design makes of the block."""
         return self._factor.variances(design.rows)
 
-    def select(self, index: Tensor) -> ArrowedFactor:
+    def select(self, index: Tensor) -> SparseFactor:
         """That of some of the particles."""
-        return ArrowedFactor(self._arrow, self._entries[:, index], self._usable[index])
+        return SparseFactor(self._shape, self._entries[:, index], self.exists[index])
 
-    def where(self, other: ArrowedFactor, chosen: Tensor) -> ArrowedFactor:
+    def where(self, other: SparseFactor, chosen: Tensor) -> SparseFactor:
         """Another factor for the chosen particles."""
         entries = torch.where(chosen, other._entries, self._entries)
-        return ArrowedFactor(self._arrow, entries, torch.where(chosen, other._usable, self._usable))
+        return SparseFactor(self._shape, entries, torch.where(chosen, other.exists, self.exists))
 
 
 def equations(
@@ -306,6 +319,6 @@ def equations(
         matrix, slope = normal_equations(rows, size)
         precision = DensePrecision(matrix)
     else:
-        entries, slopes = pattern_equations(rows, shape.arrow)
-        precision, slope = ArrowPrecision(shape, entries), slopes[:-1].T
+        entries, slopes = pattern_equations(rows, shape.pattern)
+        precision, slope = SparsePrecision(shape, entries), slopes[:-1].T
     return precision, slope

@@ -261,7 +261,7 @@ class LaplaceIntegrated:
         counts = self.copies.of(given)
         every = []
         with torch.no_grad():
-            for part in self._parts(theta, together * width):
+            for part in self._parts(theta, together * width + 3 * self.size**2):
                 proposal = self._propose(part, counts)
                 noise = antithetic_noise(part.theta, draws, self.size, stream)
                 found = [
@@ -462,7 +462,7 @@ class LaplaceIntegrated:
         """
         if torch.is_inference_mode_enabled():
             raise GradientNeeded
-        matrices = 6 * self.size**2 if self.shape is None else self.shape.arrow.work
+        matrices = 6 * self.size**2 if self.shape is None else self.shape.pattern.work
         for some in torch.split(theta, max(1, MEMORY // (self.block.width + matrices + numbers))):
             at = self.block.evaluate(some)
             particles = len(some)
