@@ -8,6 +8,7 @@ them and all groups.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -293,6 +294,15 @@ class ArrowFactor:
         inner = inner + (mixed[:, None] * back[None, :]).sum(2)
         parts = (inner, -mixed, core.permute(1, 2, 0), core.new_zeros(1, particles))
         return torch.cat([part.reshape(-1, particles) for part in parts])
+
+    def select(self, index: Int[Tensor, " chosen"]) -> ArrowFactor:
+        """That of some of the particles."""
+        found = copy.copy(self)
+        found.exists, found.half_log_determinant = self.exists[index], self.half_log_determinant[index]
+        found._lower = [[entry[:, index] for entry in row] for row in self._lower]
+        found._reach, found._core = self._reach[..., index], self._core[index]
+        found.__dict__.pop("covariance", None)
+        return found
 
     def _forward(self, right: Float[Tensor, "each ..."]) -> Float[Tensor, "each ..."]:
         """Within groups, the factor's inverse times a vector."""

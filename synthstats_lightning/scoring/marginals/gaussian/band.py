@@ -9,6 +9,7 @@ chains.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -309,6 +310,15 @@ class BandFactor:
             rows: Residuals that are affine in the block, among those that the band was found for.
         """
         return pattern_variances(self._band, self.covariance, rows)
+
+    def select(self, index: Int[Tensor, " chosen"]) -> BandFactor:
+        """That of some of the particles."""
+        found = copy.copy(self)
+        found.exists, found.half_log_determinant = self.exists[index], self.half_log_determinant[index]
+        found._lower = [[entry[:, index] for entry in row] for row in self._lower]
+        found._reach, found._core = [row[..., index] for row in self._reach], self._core[index]
+        found.__dict__.pop("covariance", None)
+        return found
 
     def _by_place(self, vectors: Float[Tensor, "size points particles"]) -> tuple[Tensor, ...]:
         """Elements at each place of the chains `[points, chains, particles]`; 0 behind shorter ones' ends."""

@@ -46,6 +46,9 @@ class Factor(Protocol):
     ) -> Float[Tensor, "particles points size"]:
         """As `away`, for several vectors of each particle."""
 
+    def select(self, index: Int[Tensor, " chosen"]) -> Factor:
+        """That of some of the particles."""
+
     def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
         """Variances of what rows make of the block, before they are divided by their scales."""
 

@@ -6,6 +6,7 @@ import torch
 
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard
+from synthstats_lightning.scoring.marginals.gaussian.band import Band
 from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
 
@@ -16,7 +17,9 @@ FEWEST = 5
 MOST_LEFT = 12
 """Most dimensions that may be left."""
 MAX_BLOCK = 300
-"""Most dimensions of a block."""
+"""Most dimensions of a block without chains."""
+MAX_CHAINS = 1_000
+"""Most dimensions of one of chains: leave-one-out takes its covariance as a matrix."""
 MAX_ROWS = 2_000
 """Most rows of a response that differ: leave-one-out follows each row through those that it moves."""
 MAX_COST = 3e7
@@ -42,12 +45,15 @@ def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
     if predictor is None or compiled.num_observations > MAX_ROWS:
         return None
     size = sum(p.size for p in density.parameters if p.node in predictor.block)
-    if not FEWEST <= size <= MAX_BLOCK or density.dimension - size > MOST_LEFT:
+    if not FEWEST <= size <= MAX_CHAINS or density.dimension - size > MOST_LEFT:
         return None
     constant = [value is not None for value in compiled.constants]
     if density.dimension <= EASY and not is_hard(compiled.graph, constant, predictor.block):
         return None
     target = LaplaceIntegrated(density, predictor)
+    chains = target.shape is not None and isinstance(target.shape.pattern, Band)
+    if size > MAX_BLOCK and not chains:
+        return None
     entries = target.block.entries(predictor.node)
     elements = target.likelihood.elements
     factor = size**3 / 3 if target.shape is None else target.shape.pattern.cost

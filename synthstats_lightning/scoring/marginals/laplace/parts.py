@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import Marginals
@@ -29,6 +29,11 @@ class Part(NamedTuple):
     outer: Outer
     prior: Prior
     design: Design
+
+    def select(self, index: Int[Tensor, " chosen"]) -> Part:
+        """Some of these particles."""
+        outer, prior = self.outer.select(index), self.prior.select(index)
+        return Part(self.theta[index], self.log_prior[index], outer, prior, self.design.select(index))
 
 
 class Last(NamedTuple):

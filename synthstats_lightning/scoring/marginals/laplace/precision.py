@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.gaussian.arrow import ArrowFactor, find_arrow
 from synthstats_lightning.scoring.marginals.gaussian.band import find_band
+from synthstats_lightning.scoring.marginals.gaussian.pattern import Factor as EntriesFactor
 from synthstats_lightning.scoring.marginals.gaussian.pattern import (
     Pairs,
     Pattern,
@@ -267,7 +269,10 @@ class SparseFactor:
     def __init__(self, shape: Shape, entries: Tensor, usable: Tensor) -> None:
         self._shape = shape
         self._entries = entries
-        self._factor = shape.pattern.factor(entries, usable)
+        self._hold(shape.pattern.factor(entries, usable))
+
+    def _hold(self, factor: EntriesFactor) -> None:
+        self._factor = factor
         self.exists: Tensor = self._factor.exists
         self.half_log_determinant: Tensor = self._factor.half_log_determinant
 
@@ -296,7 +301,10 @@ class SparseFactor:
 
     def select(self, index: Tensor) -> SparseFactor:
         """That of some of the particles."""
-        return SparseFactor(self._shape, self._entries[:, index], self.exists[index])
+        found = copy.copy(self)
+        found._entries = self._entries[:, index]
+        found._hold(self._factor.select(index))
+        return found
 
     def where(self, other: SparseFactor, chosen: Tensor) -> SparseFactor:
         """Another factor for the chosen particles."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
@@ -150,6 +150,12 @@ class Proposal(NamedTuple):
             torch.where(row, other.shift, self.shift),
             Sites(*(torch.where(row, b, a) for a, b in zip(self.sites, other.sites, strict=True))),
         )
+
+    def select(self, index: Int[Tensor, " chosen"]) -> Proposal:
+        """That of some of the particles."""
+        sites = Sites(*(part[index] for part in self.sites))
+        parts = (self.log_mass[index], self.centre[index], self.shift[index])
+        return Proposal(self.mean[index], self.factor.select(index), *parts, sites)
 
     def draws(self, noise: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points size"]:
         """Values of the block.

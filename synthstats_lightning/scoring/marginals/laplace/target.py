@@ -258,26 +258,44 @@ class LaplaceIntegrated:
         """
         width = movers.most * (2 * self.likelihood.elements + 3 * self.copies.number)
         together = max(2, min(draws, MEMORY // width // 2 * 2))
+        size = max(1, MEMORY // (6 * self.size**2 + together * width))
         counts = self.copies.of(given)
         every = []
         with torch.no_grad():
-            for part in self._parts(theta, together * width + 3 * self.size**2):
+            for part in self._parts(theta, self._width):
                 proposal = self._propose(part, counts)
-                noise = antithetic_noise(part.theta, draws, self.size, stream)
-                found = [
-                    without_each(self.likelihood, part.outer, proposal, part.design, movers, counts, some)
-                    for some in torch.split(noise, together, 1)
-                ]
-                share = torch.tensor([min(together, draws - k) / draws for k in range(0, draws, together)])
-                log_share = share.to(torch.float64).log()[:, None]
-                total = torch.logsumexp(torch.stack([each.given for each in found]) + log_share, 0)
-                less, more = (
-                    torch.logsumexp(torch.stack(each) + log_share[..., None], 0)
-                    for each in zip(*(each[1:] for each in found), strict=True)
-                )
-                changed = self.copies.changed(Changes(total, less, more), given).changed
-                every.append(Marginals(total, torch.where(total.isfinite()[:, None], changed, -math.inf)))
+                for index in torch.split(torch.arange(len(part.theta)), size):
+                    few = len(index) == len(part.theta)
+                    some = (part, proposal) if few else (part.select(index), proposal.select(index))
+                    every.append(self._changed(*some, given, draws, together, movers, stream))
         return Marginals(*map(torch.cat, zip(*every, strict=True)))
+
+    def _changed(
+        self,
+        part: Part,
+        proposal: Proposal,
+        given: Tensor,
+        draws: int,
+        together: int,
+        movers: Movers,
+        stream: int,
+    ) -> Marginals:
+        """As `marginals_by`, of some particles whose proposal is known, by so many draws at once."""
+        noise = antithetic_noise(part.theta, draws, self.size, stream)
+        counts = self.copies.of(given)
+        found = [
+            without_each(self.likelihood, part.outer, proposal, part.design, movers, counts, some)
+            for some in torch.split(noise, together, 1)
+        ]
+        share = torch.tensor([min(together, draws - k) / draws for k in range(0, draws, together)])
+        log_share = share.to(torch.float64).log()[:, None]
+        total = torch.logsumexp(torch.stack([each.given for each in found]) + log_share, 0)
+        less, more = (
+            torch.logsumexp(torch.stack(each) + log_share[..., None], 0)
+            for each in zip(*(each[1:] for each in found), strict=True)
+        )
+        changed = self.copies.changed(Changes(total, less, more), given).changed
+        return Marginals(total, torch.where(total.isfinite()[:, None], changed, -math.inf))
 
     def log_weights(
         self, theta: Float[Tensor, "particles outer"], draws: int, stream: int = 0
