@@ -92,7 +92,7 @@ def parts_of_draw(
     Args:
         compiled: The model with its data bound.
         started: Where its evaluation starts.
-        theta: Unconstrained parameters.
+        theta: Unconstrained parameters of the model.
         given: Which rows count.
         width: Numbers of the widest temporary of one particle.
         alone: Whether nothing but the given rows' own density is needed.

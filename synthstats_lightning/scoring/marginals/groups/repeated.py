@@ -39,7 +39,7 @@ class DifferentGroups(NamedTuple):
         """A node's value in this model.
 
         Args:
-            node: The node.
+            node: One of the graph's nodes, by its index.
             value: Its value in the whole model, a particle an entry of the first axis.
             shape: Its shape there.
         """

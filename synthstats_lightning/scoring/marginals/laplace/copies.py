@@ -18,7 +18,7 @@ class Changes(NamedTuple):
     Attributes:
         given: All together `[particles]`.
         less: Without one copy of each row `[particles, rows]`.
-        more: With one more `[particles, rows]`.
+        more: With one copy more of each row `[particles, rows]`.
     """
 
     given: Float[Tensor, " particles"]
@@ -70,7 +70,7 @@ class Copies(NamedTuple):
         """With a row less where it is given, and one more where it is not.
 
         Args:
-            found: Of the rows that differ.
+            found: What was found for the rows that differ.
             given: Which rows of the response count.
         """
         if bool(given.all()):
