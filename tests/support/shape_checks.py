@@ -6,6 +6,8 @@ completely, and a share of what it calls then.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jaxtyping
@@ -39,3 +41,13 @@ def begin() -> None:
     """Starts counting anew."""
     jaxtyping.config.__class__ = SampledChecks
     jaxtyping.config.calls = 0
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Has no call checked: where what is asked is what the package itself says of an argument."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)

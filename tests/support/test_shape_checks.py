@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from synthstats_lightning.scoring.distributions.cumulative import log_difference
-from tests.support.shape_checks import EVERY, FIRST, begin
+from tests.support.shape_checks import EVERY, FIRST, begin, unchecked
 
 
 def refused() -> bool:
@@ -31,9 +31,6 @@ def test_first_calls_and_a_share_of_later_ones_are_checked() -> None:
 
 def test_it_can_be_switched_off() -> None:
     begin()
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        with pytest.raises(TypeError, match="'>'"):
-            log_difference(torch.zeros(2), [0.0, 0.0])  # type: ignore[arg-type]
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    with unchecked(), pytest.raises(TypeError, match="'>'"):
+        log_difference(torch.zeros(2), [0.0, 0.0])  # type: ignore[arg-type]
+    assert refused()
