@@ -7,7 +7,6 @@ findings: their rows are the same functions of the parameters and of an element 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,16 +15,15 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthstats_lightning.programs.graph import ModelGraph, Node
+from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.density.equal_rows import (
     WORTH,
     Along,
     Kind,
     axes_of,
     different,
-    shortened,
+    in_part,
 )
-from synthstats_lightning.scoring.density.expressions import node_types
 from synthstats_lightning.scoring.density.structural import Shape
 
 FEWEST_GROUPS = 24
@@ -109,27 +107,10 @@ def find_equal_groups(
     chosen = np.isin(element, first_group).nonzero()[0]
     keys, first, copies = np.unique(key[chosen], return_index=True, return_counts=True)
     first_row = chosen[first]
-    named: dict[str, NDArray[Any]] = {}
-    nodes = []
-    for index, node in enumerate(graph.nodes):
-        need = axes.get(index)
-        if index not in axes:
-            node = Node("constant", (), {"value": 0.0, "dtype": "float64"})
-        elif (constant := constants[index]) is not None:
-            value = np.asarray(constant)
-            if need is not None:
-                value = np.take(value, first_group if need.kind is Kind.ELEMENTS else first_row, need.axis)
-                value = kind[value] if need.kind is Kind.PLACES else value
-            named[name := str(index)] = value
-            node = Node("covariate", (), {"name": name})
-        elif need is not None:
-            length = len(first_group if need.kind is Kind.ELEMENTS else first_row)
-            node = shortened(node, need.axis, length)
-        nodes.append(node)
-    smaller = replace(graph, nodes=tuple(nodes), deterministics={}, shapes=(), dtypes=())
-    types = node_types(smaller, named)
+    kept = {Kind.ROWS: first_row, Kind.PLACES: first_row, Kind.ELEMENTS: first_group}
+    smaller, named = in_part(graph, constants, axes, kept, kind)
     return EqualGroups(
-        replace(smaller, shapes=tuple(types[0]), dtypes=tuple(types[1])),
+        smaller,
         named,
         along,
         response[first_row],

@@ -69,53 +69,24 @@ def find_equal_rows(
     """
     if len(response) < FEWEST_ROWS or len(shapes[graph.response]) != 1:
         return None
-    axes = _axes_of_rows(graph, shapes, constants)
+    axes = axes_of(graph, shapes, constants)
     if axes is None:
         return None
-    by_row = {i: axis for i, axis in axes.items() if axis is not None and constants[i] is not None}
+    shorter = {i: need.axis for i, need in axes.items() if need is not None}
     columns = [np.asarray(response, dtype=np.float64)[:, None]]
-    for index, along in by_row.items():
-        value = np.moveaxis(np.asarray(constants[index]), along, 0)
-        columns.append(value.reshape(len(response), -1))
+    for index, axis in shorter.items():
+        if (constant := constants[index]) is not None:
+            columns.append(np.moveaxis(np.asarray(constant), axis, 0).reshape(len(response), -1))
     found = different(columns)
     if found is None or len(found[0]) > WORTH * len(response):
         return None
     first, row = found
-    named: dict[str, NDArray[Any]] = {}
-    nodes = []
-    for index, node in enumerate(graph.nodes):
-        if index not in axes:
-            # of derived quantities, and of what constants are made of, nothing is needed
-            nodes.append(Node("constant", (), {"value": 0.0, "dtype": "float64"}))
-            continue
-        axis, constant = axes[index], constants[index]
-        if constant is not None:
-            value = np.asarray(constant)
-            named[name := str(index)] = value if axis is None else np.take(value, first, axis)
-            node = Node("covariate", (), {"name": name})
-        elif axis is not None:
-            node = shortened(node, axis, len(first))
-        nodes.append(node)
-    smaller = replace(graph, nodes=tuple(nodes), deterministics={}, shapes=(), dtypes=())
-    types = node_types(smaller, named)
-    smaller = replace(smaller, shapes=tuple(types[0]), dtypes=tuple(types[1]))
-    shorter = {i: axis for i, axis in axes.items() if axis is not None}
+    smaller, named = in_part(graph, constants, axes, {Kind.ROWS: first})
     return EqualRows(smaller, named, shorter, first, torch.from_numpy(row))
 
 
 Needs = dict[int, int | None]
 """Input to its axis of rows, `None` where it is needed whole."""
-
-
-def _axes_of_rows(
-    graph: ModelGraph, shapes: Sequence[Shape], constants: Sequence[Tensor | None]
-) -> Needs | None:
-    """The axis of rows of each node that densities need, `None` of those that are needed whole.
-
-    Nothing where one is needed both ways, or rows are mixed on the way to the response.
-    """
-    found = axes_of(graph, shapes, constants)
-    return None if found is None else {i: None if need is None else need.axis for i, need in found.items()}
 
 
 class Kind(Enum):
@@ -268,14 +239,51 @@ def _of_inputs(node: Node, index: int, axis: int, shapes: Sequence[Shape]) -> Ne
     return None
 
 
-def shortened(node: Node, axis: int, length: int) -> Node:
-    """A node with another number of rows.
+def in_part(
+    graph: ModelGraph,
+    constants: Sequence[Tensor | None],
+    axes: Mapping[int, Along | None],
+    chosen: Mapping[Kind, NDArray[np.int64]],
+    place: NDArray[np.int64] | None = None,
+) -> tuple[ModelGraph, dict[str, NDArray[Any]]]:
+    """A model graph of as many nodes, of some rows and elements.
 
     Args:
-        node: One that is made of as many rows of others.
-        axis: Its axis of rows.
-        length: How many there are.
+        graph: The whole model's.
+        constants: Value of every node that depends on no parameter.
+        axes: What `axes_of` found.
+        chosen: What is kept along each kind of axis; of places as of rows.
+        place: Of each element, where the one that stands for it is among the chosen.
+
+    Returns:
+        The graph, and the columns that it names: its constants under the numbers of their nodes.
     """
+    named: dict[str, NDArray[Any]] = {}
+    nodes = []
+    for index, node in enumerate(graph.nodes):
+        if index not in axes:
+            # of derived quantities, and of what constants are made of, nothing is needed
+            nodes.append(Node("constant", (), {"value": 0.0, "dtype": "float64"}))
+            continue
+        need, constant = axes[index], constants[index]
+        kept = None if need is None else chosen[need.kind]
+        if constant is not None:
+            value = np.asarray(constant)
+            if need is not None and kept is not None:
+                value = np.take(value, kept, need.axis)
+                value = value if need.kind is not Kind.PLACES or place is None else place[value]
+            named[name := str(index)] = value
+            node = Node("covariate", (), {"name": name})
+        elif need is not None and kept is not None:
+            node = _shortened(node, need.axis, len(kept))
+        nodes.append(node)
+    smaller = replace(graph, nodes=tuple(nodes), deterministics={}, shapes=(), dtypes=())
+    shapes, dtypes = node_types(smaller, named)
+    return replace(smaller, shapes=tuple(shapes), dtypes=tuple(dtypes)), named
+
+
+def _shortened(node: Node, axis: int, length: int) -> Node:
+    """A node with another number of rows."""
     attributes = dict(node.attributes)
     if "shape" in attributes:
         shape = list(attributes["shape"])
