@@ -55,7 +55,14 @@ def main(args: Sequence[str] | None = None) -> Any:
         return run_lightning(arguments)
     command = import_module(f"synthstats_lightning.cli.{name}") if name is not None else None
     parser = command_line(name, getattr(command, "add_arguments", None))
-    options = parser.instantiate_classes(parser.parse_args(arguments))
+    parsed = parser.parse_args(arguments)
+    try:
+        options = parser.instantiate_classes(parsed)
+    except (ValueError, FileNotFoundError) as error:
+        from synthstats_lightning.cli.errors import fail
+        from synthstats_lightning.runtime.union_errors import shorten
+
+        fail(shorten(str(error)))
     return command.run(options[name]) if command is not None else None
 
 

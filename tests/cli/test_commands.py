@@ -51,6 +51,10 @@ def test_version_imports_nothing(capsys):
         (("configs", "--output", "x.yaml"), "--output needs the name of a configuration"),
         (("fit", "--config", "quickstrat"), "quickstrat"),
         (("score", "nowhere.py", "--task", "dugongs"), "no program at nowhere.py"),
+        (
+            ("score", "x.py", "--task", "CSVTask", "--task.path", "no.csv", "--task.response", "y"),
+            "no CSV file at no.csv",
+        ),
         (("sandbox", "--level", "x"), "--level"),
         (("report", "nowhere"), "no folder of a run at nowhere"),
         (("report", ".", "--num_programs", "-1"), "num_programs must be at least 0, got -1"),
