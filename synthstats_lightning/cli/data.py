@@ -152,7 +152,7 @@ def task_yaml(task: CSVTask, settings: dict[str, Any]) -> str:
     given = {name: value for name, value in settings.items() if value != usual[name]}
     covariates = understood.covariates
     # what is the same in every row is left out, and programs know it as a number
-    numbers = {name for name, view in understood.views.items() if view.constant is not None}
+    numbers = {name for name, view in understood.views.items() if view.constant is not None and not view.step}
     same = [column for column in understood.columns if not column.used and column.name in numbers]
     roles = {column.original: column.role for column in covariates if column.role != "covariate"}
     written: dict[str, Any] = {

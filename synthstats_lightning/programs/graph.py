@@ -23,6 +23,7 @@ class View:
         levels: Where given, the covariate holds places in these, and the view what stands there: the table's
             own numbers or texts.
         constant: Where given, the view is this number in every row, and is made of no column.
+        step: By how much such a number grows from row to row: 1 of one that numbers them.
     """
 
     column: str
@@ -31,6 +32,7 @@ class View:
     level: int | None = None
     levels: tuple[int | float | str, ...] = ()
     constant: float | None = None
+    step: int = 0
 
     @property
     def standardises(self) -> bool:

@@ -157,7 +157,8 @@ def view_text(name: str, view: View) -> str:
         view: What it is made of.
     """
     if view.constant is not None:
-        return f"{name} ({view.constant:g} in every row)"
+        grows = f"numbers the rows from {view.constant:g}" if view.step else f"{view.constant:g} in every row"
+        return f"{name} ({grows})"
     if view.levels:
         return f"{name} ({view.column}, as the table has it)"
     made = "standardised" if view.standardises else f"1 where it is {view.level}, else 0"

@@ -133,3 +133,35 @@ def test_prompts_name_only_what_standardises_to_the_bundled_policy() -> None:
     told = task_prompt(TableTask(understand(VISITS, "temp"), tell_views=True)).request
     assert "site (site_code, as the table has it)" in told
     assert "visits (5 in every row)" in told
+
+
+NUMBERED = {
+    "obs": [1, 2, 3, 4, 5, 6],
+    "id": [7, 3, 9, 12, 5, 1],
+    "x": [0.5, 1.5, 2.0, 0.1, 0.7, 1.1],
+    "y": [3, 1, 4, 1, 5, 9],
+}
+
+
+def test_programs_may_choose_each_rows_own_effect_by_a_column_that_numbers_the_rows(
+    sandbox: Sandbox,
+) -> None:
+    task = TableTask(understand(NUMBERED, "y"))
+    assert list(task.covariates) == ["x"]
+    assert (task.views["obs"].constant, task.views["obs"].step) == (1.0, 1)
+    assert "id" not in task.views  # these do not count the rows
+    program = """
+with pm.Model() as model:
+    u = pm.Normal("u", 0, 1, shape=6)
+    pm.Poisson("y", pm.math.exp(u[{place}]), observed=y)
+"""
+    named, counted = (
+        json.loads(sandbox.build(program.format(place=place), task.schema, task.covariates))
+        for place in ("obs - 1", "np.arange(6)")
+    )
+    assert named == counted
+    told = task_prompt(TableTask(understand(NUMBERED, "y"), tell_views=True)).request
+    assert "obs (numbers the rows from 1)" in told
+    # a row left out in between: what is left is no count of the rows
+    gap = {**NUMBERED, "x": [0.5, 1.5, None, 0.1, 0.7, 1.1]}
+    assert "obs" not in understand(gap, "y").views

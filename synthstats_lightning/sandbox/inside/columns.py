@@ -185,7 +185,9 @@ def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Arra
         Of shape `(num_rows,)`; texts, which no model graph has, are an array of NumPy's own.
     """
     made: Any
-    if view.constant is not None:
+    if view.constant is not None and view.step:
+        made = int(view.constant) + view.step * np.arange(num_rows)
+    elif view.constant is not None:
         value = operand(int(view.constant) if view.constant.is_integer() else view.constant)
         made = np.broadcast_to(value.attributes["value"], (num_rows,)).copy()
         made = track(made, Expression("broadcast_to", (value,), {"shape": [num_rows]}))

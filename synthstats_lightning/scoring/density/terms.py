@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,6 +17,9 @@ from synthstats_lightning.scoring.distributions.base import over_core, over_even
 from synthstats_lightning.scoring.distributions.constraints import CONSTRAINTS
 from synthstats_lightning.scoring.distributions.gaussian import Subsets
 from synthstats_lightning.scoring.numerics import transforms
+
+MOST_SPLIT = 1e6
+"""Counts up to which the two parts of a split, each as large as the count, give nine digits together."""
 
 
 class Operand(NamedTuple):
@@ -139,11 +142,46 @@ class Term:
             allowed = holds if allowed is None else allowed & holds
         return parameters, allowed
 
+    def splits(self, moved: Collection[int]) -> bool:
+        """Whether `still` and `log_prob` without it are worth their while.
+
+        Args:
+            moved: Slots of which many values are wanted at the same values of the others.
+        """
+        split, value = self.distribution.split, self.value
+        if split is None or value is None or self.views or self.checks_support:
+            return False
+        # what stands still and what moves cancel where a count is expected: to this many digits
+        few = bool((value < MOST_SPLIT).all())
+        return few and [i for i, slot in enumerate(self.slots) if slot in moved] == [split.moving]
+
+    def still(self, values: Sequence[Tensor | None]) -> Tensor:
+        """The part of the log-density that the moving parameter of a distribution's split does not change.
+
+        Args:
+            values: Slots of the evaluation, those of the other parameters among them.
+        """
+        split = self.distribution.split
+        if split is None:
+            return torch.zeros((), dtype=torch.float64)
+        found = []
+        for index, (slot, constant) in enumerate(zip(self.slots, self.constants, strict=True)):
+            if index == split.moving:
+                continue
+            each = _as_float(values[slot]) if constant is None else constant
+            if index in self.checks:
+                constraint = self.distribution.constraints[index]
+                each = torch.where(constraint.holds(each), each, constraint.fill)
+            found.append(each)
+        return split.still(self.statistics, *found)
+
     def log_prob(
         self,
         values: Sequence[Tensor | None],
         value: Tensor | None = None,
         coordinate: Tensor | None = None,
+        *,
+        moving: bool = False,
     ) -> Tensor:
         """The log-density, broadcast over value and parameters.
 
@@ -151,6 +189,7 @@ class Term:
             values: Slots of the evaluation.
             value: The value, if it depends on parameters.
             coordinate: Its logarithm or logit, for distributions that take these.
+            moving: Whether to leave out what `still` is.
         """
         distribution = self.distribution
         parameters, allowed = self.allowed_parameters(values)
@@ -180,7 +219,9 @@ class Term:
             offset = offset + base
         if allowed is not None:
             offset = torch.where(allowed, offset, -math.inf)
-        result = distribution.log_kernel(offset, statistics, *parameters)
+        split = distribution.split if moving else None
+        kernel = distribution.log_kernel if split is None else split.rest
+        result = kernel(offset, statistics, *parameters)
         if self.checks_support:
             inside = distribution.inside(self.value, *self.parameters(values))
             result = torch.where(inside, result, -math.inf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -32,6 +32,22 @@ def _no_normaliser(*parameters: Tensor) -> None:
 
 def _no_base(value: Tensor) -> Tensor | None:
     return None
+
+
+class Split(NamedTuple):
+    """A kernel as a sum of a part that one parameter does not move, and the rest.
+
+    Both take what the kernel takes; the first is not given the offset, nor the parameter that moves.
+
+    Attributes:
+        moving: Index of the parameter.
+        still: `(statistics, *other parameters)` to the part that stands still.
+        rest: `(offset, statistics, *parameters)` to `offset` plus the rest.
+    """
+
+    moving: int
+    still: Callable[..., Tensor]
+    rest: Callable[..., Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +97,12 @@ class Distribution:
         coordinates: How a vector becomes unconstrained; `None` if its entries are, or if it is no vector.
         subsets: `(value, given, *parameters)` to the log-densities of some entries of one vector `[n]`;
             `None` if unknown, and then a response cannot follow the distribution.
-        subsets_width: Numbers that it holds of each draw of the parameters; those of a matrix of the vector's
-            entries where it is `None`.
+        subsets_width: `(entries, left out)` to the numbers that it holds of each draw of the parameters;
+            those of a matrix of the vector's entries where it is `None`.
         part: `(value, given, *parameters)` to the log-density of the given entries alone, where that takes
             far less time.
+        split: The kernel in two, where many values of one parameter are wanted at the same others and the
+            others' part takes most of the time.
         constraints: The conditions on each parameter, from the entry.
     """
 
@@ -107,8 +125,9 @@ class Distribution:
     sample_coordinate: Callable[..., Tensor] | None = None
     coordinates: Coordinates | None = None
     subsets: Callable[..., Subsets] | None = None
-    subsets_width: int | None = None
+    subsets_width: Callable[[int, int], int] | None = None
     part: Callable[..., Tensor] | None = None
+    split: Split | None = None
     constraints: tuple[Constraint, ...] = field(init=False)
 
     def __post_init__(self) -> None:

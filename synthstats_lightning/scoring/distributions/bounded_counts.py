@@ -90,8 +90,10 @@ class Bernoulli(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, p: Tensor) -> Tensor:
-        value = statistics[0]
-        return offset + count_log(value, p) + count_log1p(1.0 - value, -p)
+        # one logarithm for both outcomes; where it is that of a small p or 1 - p it has all its digits, and
+        # where it is near 0 its absolute error is that of 1
+        likely = (1.0 - statistics[0]) + (2.0 * statistics[0] - 1.0) * p
+        return offset + torch.log(likely)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], p: Tensor) -> Tensor:

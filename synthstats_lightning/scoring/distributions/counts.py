@@ -11,6 +11,7 @@ from synthstats_lightning.programs.distribution import SUCCESSES, Domain, Suppor
 from synthstats_lightning.scoring.distributions.base import (
     Definition,
     Links,
+    Split,
     Statistics,
     counts,
 )
@@ -20,6 +21,7 @@ from synthstats_lightning.scoring.numerics.gamma import (
     log_gamma_ratio,
     log_negative_binomial,
     log_poisson,
+    log_rising,
 )
 from synthstats_lightning.scoring.numerics.incomplete import TINY, log_beta_tails, log_gamma_tails
 from synthstats_lightning.scoring.numerics.special import count_log, count_log1p, log1mexp
@@ -124,11 +126,23 @@ class NegativeBinomial(Definition):
         return log_beta_tails(n, value + 1.0, p, 1.0 - p)[1]
 
 
+def _ways(statistics: Statistics, n: Tensor) -> Tensor:
+    """`log((n + k - 1) choose k)`."""
+    return log_rising(n, statistics[0])
+
+
+def _failures(offset: Tensor, statistics: Statistics, n: Tensor, mu: Tensor) -> Tensor:
+    """Log-probability of one order of failures and successes, those of mean `mu` and shape `n`."""
+    value = statistics[0]
+    return offset - n * torch.log1p(mu / n) + count_log(value, mu) - value * torch.log(mu + n)
+
+
 class NegativeBinomialMean(Definition, entry=_BY_MEAN):
     """Poisson with mean `mu` times a gamma variable of mean 1 and shape `n`: PyMC's `mu` and `alpha`."""
 
     inside = counts
     statistics = count_statistics
+    split = Split(1, _ways, _failures)
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, mu: Tensor) -> Tensor:

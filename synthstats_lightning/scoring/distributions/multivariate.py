@@ -130,7 +130,7 @@ def normal_blocks(
         log_kernel=log_kernel,
         sample=sample,
         subsets=subsets,
-        subsets_width=blocks.numel() * blocks.shape[1],
+        subsets_width=lambda entries, out: blocks.numel() * blocks.shape[1],
     )
 
 

@@ -141,6 +141,7 @@ def autoregression(entry: Entry, start: Distribution) -> Distribution:
         sample=sample,
         anchor=start.anchor,
         subsets=subsets if start is Normal.distribution else None,
+        subsets_width=lambda entries, out: entries * (1 + out),
         part=part if start is Normal.distribution else None,
     )
 

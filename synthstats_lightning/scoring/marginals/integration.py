@@ -26,6 +26,12 @@ MAX_DIMENSION = 1_000
 """Most dimensions that are left to the estimators: far fewer, where the time limit decides."""
 
 
+EASILY_LEFT = 6
+"""Dimensions up to which what was integrated out need not be more."""
+FEWER = 3
+"""By how many dimensions fewer the groups' rule must leave, to be taken in place of an exact integral."""
+
+
 @runtime_checkable
 class Integrated(Partial, Protocol):
     """A model without a block of its parameters: a target over the others, whose rows depend on each other.
@@ -103,6 +109,9 @@ def integrate(density: Density) -> Density | Integrated:
     """
     tried = (integrator(density) for integrator in INTEGRATORS)
     target = next((found for found in tried if found is not None), density)
+    if isinstance(target, Integrated) and target.dimension > EASILY_LEFT:
+        # what is affine in the likelihood was taken, and of each group something else is left
+        target = integrate_small_clusters(density, target.dimension - FEWER) or target
     _check_size(target)
     return target
 

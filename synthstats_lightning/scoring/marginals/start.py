@@ -104,6 +104,7 @@ def parts_of_draw(
         found = compiled.response_term.subsets(values, given, alone)
         return found.given.expand(len(part)), found.changed.expand(len(part), -1)
 
-    wide = compiled.response_term.distribution.subsets_width or compiled.num_observations**2
+    rows, known = compiled.num_observations, compiled.response_term.distribution.subsets_width
+    wide = rows**2 if known is None else known(rows, int((~given).sum()))
     total, changed = by_parts(some, theta, max(width, wide))
     return Marginals(no_nan(total), no_nan(changed))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Int
 
 from synthstats_lightning.tasks.intake.column_reading import Reading, read_column
 from synthstats_lightning.tasks.intake.encodings import NumberEncoding
@@ -15,6 +16,7 @@ from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
 from synthstats_lightning.tasks.intake.roles import (
     EVENT_ROLES,
     LIMIT_ROLES,
+    ROW_NUMBERS,
     guess_role,
     may_be_total,
     reason_to_leave_out,
@@ -238,6 +240,27 @@ def constants(columns: Sequence[UnderstoodColumn], drafts: Sequence[Draft]) -> d
         values = np.unique(read.values)  # of several NaN one is left
         if draft.role == "left_out" and not asked and number and len(values) == 1 and np.isfinite(values[0]):
             found[column.name] = float(values[0])
+    return found
+
+
+def numbering(
+    columns: Sequence[UnderstoodColumn], drafts: Sequence[Draft], rows: Int[np.ndarray, " kept"]
+) -> dict[str, int]:
+    """Columns that are left out for numbering the rows, and number those that are kept one by one.
+
+    Args:
+        columns: What was understood of each column.
+        drafts: The same columns as they were read.
+        rows: Places of the rows that are kept.
+
+    Returns:
+        The name that programs would use to the number of the first row.
+    """
+    found: dict[str, int] = {}
+    for column, draft in zip(columns, drafts, strict=False):
+        kept = draft.reading.values[rows] if draft.reason == ROW_NUMBERS else np.empty(0)
+        if draft.role == "left_out" and len(kept) and (np.diff(kept) == 1.0).all():
+            found[column.name] = int(kept[0])
     return found
 
 

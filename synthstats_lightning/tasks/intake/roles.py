@@ -27,6 +27,8 @@ EVENT_ROLES = ("event", "censored")
 LIMIT_ROLES = ("lower_limit", "upper_limit", *EVENT_ROLES)
 """Roles of columns that say where a response was cut short, so that they predict nothing."""
 
+ROW_NUMBERS = "another number in every row: numbers of rows"
+"""Why a column is left out that says which row is which."""
 _IDENTIFIER = re.compile(
     r"(.*_)?(id|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
 )
@@ -87,7 +89,7 @@ def reason_to_leave_out(name: str, reading: Reading) -> str | None:
     runs = whole and distinct == len(values) == values.max() - values.min() + 1 and values.min() in (0, 1)
     named = _IDENTIFIER.fullmatch(snake(name)) or (runs and _ROW_NUMBER.fullmatch(snake(name)))
     if whole and distinct == len(values) and named:
-        return "another number in every row: numbers of rows"
+        return ROW_NUMBERS
     return None
 
 

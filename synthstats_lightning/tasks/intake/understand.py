@@ -19,6 +19,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     check_response,
     constants,
     few,
+    numbering,
     response_kind,
     screen_columns,
     take_for_ordered,
@@ -149,7 +150,11 @@ def understand(
         response=name,
         response_kind=kind or found,
         data=data,
-        views=offered_views(kept, data, name, constants(described, drafts)) if views else {},
+        views=offered_views(
+            kept, data, name, constants(described, drafts), numbering(described, drafts, rows)
+        )
+        if views
+        else {},
         num_rows_read=raw.num_rows,
         rows=rows,
         gaps=gaps,

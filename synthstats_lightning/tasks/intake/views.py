@@ -23,20 +23,26 @@ def offered_views(
     data: Mapping[str, Array],
     response: str,
     constants: Mapping[str, float] = MappingProxyType({}),
+    numbering: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, View]:
     """Standardised covariates (`age_z`), indicators of levels (`species_setosa`), a table's own values.
 
     Programs as people write them use a table's columns by their own names, also those that say nothing by
-    themselves: groups before they are numbered from 0, trials or limits that are the same in every row.
+    themselves: groups before they are numbered from 0, trials or limits that are the same in every row, and
+    the numbers of rows, which choose each row's own effect.
 
     Args:
         columns: What was understood of each column.
         data: Column name to values of the kept rows.
         response: Name of the response.
         constants: Name of a column that is left out for being the same in every row, to its value.
+        numbering: Name of one that is left out for numbering the rows one by one, to its first number.
     """
     views: dict[str, View] = {}
     own = {name: View("", constant=value) for name, value in constants.items() if name not in data}
+    own |= {
+        name: View("", constant=float(first), step=1) for name, first in numbering.items() if name not in data
+    }
     for column in columns:
         if not column.used or column.name == response:
             continue

@@ -15,11 +15,13 @@ from synthstats_lightning.scoring.marginals.clusters.clustering import Clusterin
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping
 from synthstats_lightning.scoring.marginals.groups.integrand import (
+    STILL,
     Integrand,
     Outer,
     Terms,
     plain,
     repeated,
+    with_still,
     without_latent,
 )
 from synthstats_lightning.scoring.numerics.picks import pick_last
@@ -81,7 +83,8 @@ class ClusterIntegrand:
         particles, nodes, groups, dims = u.shape
         values: list[Tensor | None] = [None] * (compiled.num_slots + len(first.combined))
         for node, value in outer.values.items():
-            values[node] = repeated(value, nodes)
+            if node != STILL:
+                values[node] = repeated(value, nodes)
         flat = u.reshape(particles * nodes, groups * dims)
         prior = torch.zeros(particles * nodes, groups * dims, dtype=u.dtype)
         for part, places in zip(self.parts, self.places, strict=True):
@@ -90,13 +93,13 @@ class ClusterIntegrand:
             prior = prior.index_add(1, places, found)
         for slot, function, inputs in first.steps:
             values[slot] = function(*[values[i] for i in inputs])
-        rows = compiled.response_term.log_prob(values)
+        rows = compiled.response_term.log_prob(values, moving=first.splits)
         shape = (particles * nodes, compiled.num_observations)
         if rows.shape != shape:
             rows = rows.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
         return Terms(
             plain(sum_last(prior.reshape(particles, nodes, groups, dims))),
-            plain(rows.reshape(particles, nodes, -1)),
+            plain(with_still(rows.reshape(particles, nodes, -1), outer)),
         )
 
     def prior_draws(

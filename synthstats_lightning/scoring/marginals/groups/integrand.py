@@ -29,6 +29,10 @@ from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.different_rows import DifferentRows
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping
 
+STILL = -1
+"""Where `Outer` has the part of each row's log-likelihood that the latent does not change
+`[particles, rows]`."""
+
 
 class Outer(NamedTuple):
     """What the latent's prior and the likelihood read of the other parameters.
@@ -136,6 +140,7 @@ class Integrand:
                 steps.append(step)
                 wanted.update(step.inputs)
         self.steps = tuple(reversed(steps))
+        self.splits = compiled.response_term.splits(grouping.dependent | {step.slot for step in steps})
         wanted.update(self.prior_term.slots)
         constants = compiled.constants
         self.reads = tuple(
@@ -218,6 +223,9 @@ class Integrand:
                 for i, out in zip(step.inputs, held, strict=True)
             ]
             found[self.compiled.num_slots + number] = step.function(*inputs)
+        if self.splits:
+            still = self.compiled.response_term.still(self._values(Outer(particles, found), 1))
+            found[STILL] = self.by_row(still, particles)
         return Outer(particles, found, tuple(self._of(*each, values, particles) for each in self.smaller))
 
     def _of(
@@ -243,8 +251,9 @@ class Integrand:
             return terms._replace(rows=self.different.spread(terms.rows))
         particles, nodes = u.shape[:2]
         term, values, prior = self.evaluated(outer, u)
-        rows = self.by_row(term.log_prob(values), particles * nodes)
-        return Terms(prior, plain(rows.reshape(particles, nodes, -1)))
+        rows = self.by_row(term.log_prob(values, moving=self.splits), particles * nodes)
+        rows = rows.reshape(particles, nodes, -1)
+        return Terms(prior, plain(with_still(rows, outer)))
 
     def evaluated(
         self, outer: Outer, u: Float[Tensor, "particles nodes elements"]
@@ -288,7 +297,8 @@ class Integrand:
     def _values(self, outer: Outer, nodes: int) -> list[Tensor | None]:
         values: list[Tensor | None] = [None] * (self.compiled.num_slots + len(self.combined))
         for node, value in outer.values.items():
-            values[node] = repeated(value, nodes)
+            if node != STILL:
+                values[node] = repeated(value, nodes)
         return values
 
     def prior_at(self, values: list[Tensor | None], u: Tensor) -> Tensor:
@@ -363,6 +373,19 @@ def repeated(value: Tensor, times: int) -> Tensor:
     if times == 1:
         return value
     return value[:, None].expand(-1, times, *value.shape[1:]).flatten(0, 1)
+
+
+def with_still(
+    rows: Float[Tensor, "particles nodes rows"], outer: Outer
+) -> Float[Tensor, "particles nodes rows"]:
+    """Log-likelihoods of rows with the part that no node changes, where that was left out.
+
+    Args:
+        rows: Log-likelihoods at some nodes.
+        outer: What is read of the other parameters.
+    """
+    still = outer.values.get(STILL)
+    return rows if still is None else rows + still[:, None]
 
 
 def plain(values: Tensor) -> Tensor:

@@ -21,6 +21,10 @@ from synthstats_lightning.scoring.marginals.groups.grouping import (
 )
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 
+STILL = -1
+"""Where `Outer` has the part of each row's log-likelihood that the predictor does not change
+`[particles, rows]`."""
+
 
 class Outer(NamedTuple):
     """What the likelihood reads of the other parameters.
@@ -78,6 +82,7 @@ class Likelihood:
                 moved.add(step.slot)
                 steps.append(step)
         self._steps = needed_steps(steps, compiled.response_term.slots)
+        self._splits = compiled.response_term.splits(moved)
         read = {i for step in self._steps for i in step.inputs} | set(compiled.response_term.slots)
         constants = compiled.constants
         self.slots: tuple[int, ...] = tuple(
@@ -95,6 +100,8 @@ class Likelihood:
             particles: Number of particles.
         """
         found = {slot: cast(Tensor, values[slot]) for slot in self.slots}
+        if self._splits:
+            found[STILL] = self._by_row(self._compiled.response_term.still(values), particles)
         return Outer(
             particles, {slot: value.expand(particles, *value.shape[1:]) for slot, value in found.items()}
         )
@@ -111,18 +118,25 @@ class Likelihood:
         compiled, (particles, points, _) = self._compiled, predictor.shape
         values: list[Tensor | None] = [None] * compiled.num_slots
         for slot, value in outer.values.items():
+            if slot == STILL:
+                continue
             repeated = value[:, None].expand(-1, points, *value.shape[1:])
             values[slot] = repeated.flatten(0, 1) if points > 1 else value
         flat = predictor.reshape(particles * points, *pad(self._shape, compiled.rank))
         values[self._node] = flat
         for slot, function, inputs in self._steps:
             values[slot] = function(*[values[i] for i in inputs])
-        found = compiled.response_term.log_prob(values)
-        shape = (particles * points, compiled.num_observations)
-        if found.shape != shape:
-            found = found.expand(shape[0], *pad(shape[1:], compiled.rank)).reshape(shape)
-        found = found.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
-        return found.reshape(particles, points, -1)
+        found = compiled.response_term.log_prob(values, moving=self._splits)
+        found = self._by_row(found, particles * points).reshape(particles, points, -1)
+        if self._splits:
+            found = found + outer.values[STILL][:, None]
+        return found.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+
+    def _by_row(self, values: Tensor, particles: int) -> Tensor:
+        shape = (particles, self._compiled.num_observations)
+        if values.shape == shape:
+            return values
+        return values.expand(particles, *pad(shape[1:], self._compiled.rank)).reshape(shape)
 
     def summed(self, rows: Float[Tensor, "... rows"], given: Given) -> Float[Tensor, "... elements"]:
         """Log-likelihood of what reads each element.

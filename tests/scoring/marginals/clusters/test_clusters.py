@@ -325,3 +325,47 @@ def test_where_the_check_fails_a_normal_approximation_comes_next(monkeypatch: py
     assert other.integrated.method == "laplace"
     assert found.evidence is not None
     assert other.evidence == pytest.approx(found.evidence, abs=0.15)
+
+
+DECAY = """
+with pm.Model() as model:
+    m = pm.Normal("m", 0.8, 0.5, shape=2)
+    s = pm.HalfNormal("s", 0.5, shape=2)
+    z = pm.Normal("z", 0, 1, shape=9)
+    k = pm.Normal("k", 0, 1, shape=9)
+    sigma = pm.HalfNormal("sigma", 0.3)
+    pm.Normal("y", m[0] + s[0] * z[tube] - pm.math.exp(m[1] - 1.5 + s[1] * k[tube]) * x, sigma, observed=y)
+"""
+"""Of each tube one latent enters affinely, and one does not."""
+
+
+def test_what_leaves_fewer_is_taken_in_place_of_an_exact_integral() -> None:
+    rng = np.random.default_rng(3)
+    tube, x = np.repeat(np.arange(9), 5), np.tile(np.arange(5.0), 9)
+    rates = np.exp(-0.9 + 0.3 * rng.normal(size=9))
+    y = 1.0 + 0.3 * rng.normal(size=9)[tube] - rates[tube] * x + 0.2 * rng.normal(size=45)
+    columns = {"tube": tube, "x": x}
+    schema = DataSchema({"tube": "int64", "x": "float64"}, "y", "float64", 45)
+    _, document = model_and_graph(DECAY, schema, columns)
+    graph = parse_graph(json.dumps(document), schema)
+    density = build_density(graph, columns, y)
+    target = integrate(density)
+    assert isinstance(target, ClusterIntegrated)
+    assert target.dimension == 5
+    # against the exact integral over what is affine, and quadrature over what is left of each tube
+    middle = torch.tensor([1.0, 0.6, np.log(0.3), np.log(0.3), np.log(0.2)], dtype=torch.float64)
+    theta = middle + 0.2 * torch.randn(4, 5, generator=torch.Generator().manual_seed(1)).double()
+    found = target.marginal_likelihood(theta)
+    own = {name: value.numpy() for name, value in target.others.constrain(theta).items()}
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    for particle in range(4):
+        m, s = own["m"][particle], own["s"][particle]
+        sigma = float(own["sigma"][particle])
+        total = 0.0
+        for each in range(9):
+            rows = tube == each
+            covariance = sigma**2 * np.eye(5) + s[0] ** 2
+            mean = m[0] - np.exp(m[1] - 1.5 + s[1] * nodes)[:, None] * x[rows]
+            normal = stats.multivariate_normal(np.zeros(5), covariance)
+            total += logsumexp(normal.logpdf(y[rows] - mean) + np.log(weights / weights.sum()))
+        assert float(found[particle]) == pytest.approx(total, abs=0.02)
