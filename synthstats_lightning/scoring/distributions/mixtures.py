@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 
 import torch
@@ -46,13 +47,12 @@ def mixture(entry: Entry, components: Sequence[Distribution]) -> Distribution:
         value, weights = statistics[0], parameters[0]
         if along_axis:
             joint = _density(components[0], value.unsqueeze(-1), parameters[1:])
-        else:
-            parts = [
-                _density(component, value, parameters[span])
-                for component, span in zip(components, spans, strict=True)
-            ]
-            joint = torch.stack(broadcast_tensors(*parts), -1)
-        return offset + _log_sum(joint, weights)
+            return offset + _log_sum(joint, weights)
+        parts = [
+            _density(component, value, parameters[span])
+            for component, span in zip(components, spans, strict=True)
+        ]
+        return offset + _log_sum_of(parts, weights)
 
     def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
         weights = parameters[0]
@@ -117,6 +117,19 @@ def _density(component: Distribution, value: Tensor, parameters: tuple[Tensor, .
         component.offset(safe, *parameters), component.statistics(safe, False), *parameters
     )
     return torch.where(own, kernel, -math.inf)
+
+
+def _log_sum_of(parts: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """As `_log_sum`, of components side by side: PyTorch reduces an axis of two in ten times the time."""
+    used = weights > 0
+    log_weights = torch.where(used, torch.log(torch.where(used, weights, 1.0)), -math.inf)
+    totals = [part + own for part, own in zip(parts, log_weights.unbind(-1), strict=True)]
+    result = reduce(torch.logaddexp, totals)
+    possible = result > -math.inf
+    if not bool(possible.all()):
+        totals = [torch.where(possible, total, 0.0) for total in totals]
+        result = torch.where(possible, reduce(torch.logaddexp, totals), -math.inf)
+    return result - torch.log(weights.sum(-1))
 
 
 def _log_sum(joint: Tensor, weights: Tensor) -> Tensor:

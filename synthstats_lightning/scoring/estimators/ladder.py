@@ -80,7 +80,7 @@ def estimate_posterior(
     """The posterior of a target; see `climb` for the arguments.
 
     Where a part of the model was integrated out by a rule, that is checked at draws from the posterior of the
-    rest. What `checked_at` has in its place is estimated where the check fails.
+    rest. What `checked_at` has in its place, a better rule or another, is estimated where the check fails.
 
     Raises:
         ProgramFailure: See `climb`; also `SCORER_LIMIT` where the whole model has too many parameters.
@@ -93,7 +93,8 @@ def estimate_posterior(
     chosen = sorted(set(systematic_resample(log_weight[None], CHECKED_DRAWS, generator)[0].tolist()))
     deadline.check("the check of what was integrated out")
     checked = checked_at(posterior.target, theta[chosen])
-    if type(whole_target(checked)) is type(whole_target(posterior.target)):
+    same = type(whole_target(checked)) is type(whole_target(posterior.target))
+    if same and not is_unchecked(checked):
         return posterior._replace(target=checked)
     return estimate_posterior(checked, settings, generator, deadline)
 

@@ -69,7 +69,7 @@ class Checkable(Integrated, Protocol):
         ...
 
     def checked_at(self, theta: Float[Tensor, "particles outer"]) -> Integrated | None:
-        """The same with what the check found; `None` where the rule is not good enough there."""
+        """The same with what the check found; where the rule is not good enough a better one, or `None`."""
         ...
 
 
@@ -111,7 +111,8 @@ def integrate(density: Density) -> Density | Integrated:
     target = next((found for found in tried if found is not None), density)
     if isinstance(target, Integrated) and target.dimension > EASILY_LEFT:
         # what is affine in the likelihood was taken, and of each group something else is left
-        target = integrate_small_clusters(density, target.dimension - FEWER) or target
+        most = target.dimension - FEWER
+        target = integrate_groups(density, most + 1) or integrate_small_clusters(density, most) or target
     _check_size(target)
     return target
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -28,6 +30,12 @@ class CopiedQuadrature(Quadrature):
         super().__init__(whole.integrand, whole.groups, whole.reference, whole.fineness, whole.form)
         self.fewer = fewer
         self.different = different
+
+    def finer(self, times: float) -> Self:
+        """As of every row."""
+        found = super().finer(times)
+        found.fewer = self.fewer.finer(times)
+        return found
 
     @property
     def rows(self) -> int:

@@ -46,16 +46,21 @@ NEGLIGIBLE = 20.0
 """Local maxima so many nats below the highest are no modes."""
 
 
-def integrate_groups(density: Density) -> GroupIntegrated | ConjugateIntegrated | None:
+def integrate_groups(
+    density: Density, fewer_than: int | None = None
+) -> GroupIntegrated | ConjugateIntegrated | None:
     """A model without its largest latent of independent elements; `None` where no latent is worth it.
 
     Where a prior is conjugate to the rows its latent is always worth it.
 
     Args:
         density: The model with its data.
+        fewer_than: Dimensions of which some must not be left, `None` for any number.
     """
     for grouping in find_groupings(density.compiled):
         left = density.dimension - grouping.size
+        if fewer_than is not None and left >= fewer_than:
+            continue
         try:
             if (closed := _conjugate(density, grouping)) is not None:
                 return closed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, Self
 
 import torch
 from jaxtyping import Float
@@ -84,6 +85,16 @@ class Quadrature:
         self.integrand = integrand
         self.groups = groups
         self.reference = reference
+
+    def finer(self, times: float) -> Self:
+        """The same with more nodes.
+
+        Args:
+            times: How many times as many.
+        """
+        found = copy(self)
+        found.fineness = times * self.fineness
+        return found
 
     @property
     def rows(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from jaxtyping import Bool
@@ -93,6 +93,12 @@ class RepeatedQuadrature(Quadrature):
         self.every = every
         self.few = few
         self.equal = different.equal
+
+    def finer(self, times: float) -> Self:
+        """As of every group."""
+        found = super().finer(times)
+        found.every, found.few = self.every.finer(times), self.few.finer(times)
+        return found
 
     @property
     def rows(self) -> int:

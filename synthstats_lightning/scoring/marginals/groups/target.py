@@ -17,6 +17,9 @@ from synthstats_lightning.scoring.score import Integration
 
 TOLERANCE = 0.01
 """Largest accepted difference between the rule and a finer one, in nats."""
+MORE, FINEST = (2.0, 4.0), 4.0
+"""How many times as many nodes are tried where the check fails, and how many times the usual number at
+most: of latents with an end, such as a half-normal, seen in one row each."""
 CHECK_WORK = 20.0
 """How many times as many nodes the check takes: finer, wider and around more modes."""
 FORM_SHARE = 0.25
@@ -46,7 +49,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
     @property
     def densities_each(self) -> int:
         """Densities of a row for each draw: one at every node, or of a form that takes a few operations."""
-        nodes = 2 * math.ceil(REACHES[0] / STEP) + 1
+        nodes = 2 * math.ceil(self.quadrature.fineness * REACHES[0] / STEP) + 1
         return nodes if self.quadrature.form is None else max(1, round(FORM_SHARE * nodes))
 
     def complete(
@@ -69,18 +72,24 @@ class GroupIntegrated(GroupTarget[Quadrature]):
         return with_latent(self, theta, latent)
 
     def checked_at(self, theta: Float[Tensor, "particles dim"]) -> GroupIntegrated | None:
-        """The same with what a check found, or `None` if it failed.
+        """The same with what a check found, or with more nodes and not checked, or `None` if it failed.
 
         Args:
             theta: Draws from the posterior of the parameters that are left.
         """
+        check = self._error(theta)
+        if check < TOLERANCE:
+            return type(self)(self.density, self.others, self.quadrature, check)
+        finer = [self.quadrature.finer(times) for times in MORE if times * self.quadrature.fineness <= FINEST]
+        others = (type(self)(self.density, self.others, each) for each in finer)
+        return next((other for other in others if other._error(theta) < TOLERANCE), None)
+
+    def _error(self, theta: Tensor) -> float:
+        """Largest difference between the rule and a finer one at some draws; infinite without a value."""
         with torch.no_grad():
             usual, refined = (self._checks(theta[::THINNED], fine) for fine in (False, True))
-            known = usual.isfinite()
-            check = float((usual - refined)[known].abs().max()) if bool(known.any()) else math.inf
-            if not check < TOLERANCE:
-                return None
-        return type(self)(self.density, self.others, self.quadrature, check)
+        known = usual.isfinite()
+        return float((usual - refined)[known].abs().max()) if bool(known.any()) else math.inf
 
     def _checks(self, theta: Tensor, refined: bool) -> Tensor:
         """Log densities of all rows together, and sums of those of each given all others `[2, particles]`."""
@@ -94,7 +103,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
         modes = self.quadrature.reference.centre.shape[1]
-        nodes = finer * modes * 2 * REACHES[0] / STEP
+        nodes = finer * self.quadrature.fineness * modes * 2 * REACHES[0] / STEP
         width = max(self.quadrature.rows, self.quadrature.integrand.parameter.size)
         return in_parts(self.outer(theta), function, int(CHUNK / (nodes * width)))
 
