@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import pairwise
 
 import torch
@@ -121,14 +120,16 @@ def _density(component: Distribution, value: Tensor, parameters: tuple[Tensor, .
 
 def _log_sum_of(parts: Sequence[Tensor], weights: Tensor) -> Tensor:
     """As `_log_sum`, of components side by side: PyTorch reduces an axis of two in ten times the time."""
+    if len(parts) != 2:
+        return _log_sum(torch.stack(broadcast_tensors(*parts), -1), weights)
     used = weights > 0
     log_weights = torch.where(used, torch.log(torch.where(used, weights, 1.0)), -math.inf)
-    totals = [part + own for part, own in zip(parts, log_weights.unbind(-1), strict=True)]
-    result = reduce(torch.logaddexp, totals)
+    first, second = (part + own for part, own in zip(parts, log_weights.unbind(-1), strict=True))
+    result = torch.logaddexp(first, second)
     possible = result > -math.inf
     if not bool(possible.all()):
-        totals = [torch.where(possible, total, 0.0) for total in totals]
-        result = torch.where(possible, reduce(torch.logaddexp, totals), -math.inf)
+        first, second = (torch.where(possible, total, 0.0) for total in (first, second))
+        result = torch.where(possible, torch.logaddexp(first, second), -math.inf)
     return result - torch.log(weights.sum(-1))
 
 

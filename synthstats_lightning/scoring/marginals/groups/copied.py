@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -31,11 +29,9 @@ class CopiedQuadrature(Quadrature):
         self.fewer = fewer
         self.different = different
 
-    def finer(self, times: float) -> Self:
+    def finer(self, times: float) -> Quadrature:
         """As of every row."""
-        found = super().finer(times)
-        found.fewer = self.fewer.finer(times)
-        return found
+        return CopiedQuadrature(super().finer(times), self.fewer.finer(times), self.different)
 
     @property
     def rows(self) -> int:

@@ -22,6 +22,8 @@ DIFFERENCE = 0.05
 """Step of the finite differences, in scales."""
 STEPS = (1.0, 3.0, 0.3, 0.05)
 """Multiples of the Newton step that are tried: the best is taken, or none."""
+SHORTEST = 1e-4
+"""Share of a step of which a shorter one is not tried."""
 FARTHEST = 30.0
 """Longest step, in scales of the last iteration."""
 GROWTH = 10.0
@@ -51,12 +53,14 @@ class Modes(NamedTuple):
 def climb(log_density: LogDensity, start: Modes) -> Modes:
     """Newton ascent from every start; each step is the best of a fan, so that the density never falls.
 
+    Where every step of a fan falls, as from a steep side that is not concave, the next fan is a shorter one.
+
     Args:
         log_density: The integrands' logarithm.
         start: Where to begin, with a first guess of the scales.
     """
     centre, scale = start.centre.clone(), start.scale.clone()
-    active = torch.arange(len(centre))
+    active, reach = torch.arange(len(centre)), torch.ones_like(centre)
     for _ in range(ITERATIONS):
         here, width = centre[active], scale[active]
         height, step, found = _newton(log_density, here, width, active)
@@ -71,10 +75,15 @@ def climb(log_density: LogDensity, start: Modes) -> Modes:
             active = active[going]
             if len(active) == 0:
                 break
-            here, height, step, found, same = (part[going] for part in (here, height, step, found, same))
-        moved, distance = _best(log_density, here, height, step, found, active)
-        centre[active], scale[active] = moved, found
-        active = active[~((distance <= ARRIVED) & same).flatten(1).all(1)]
+            here, height, step, found, same, width = (
+                part[going] for part in (here, height, step, found, same, width)
+            )
+        own = reach[active]
+        moved, distance = _best(log_density, here, height, step * own, found, active)
+        too_far = (distance == 0) & (step.abs() > ARRIVED * found) & (own > SHORTEST)
+        centre[active], scale[active] = moved, torch.where(too_far, width, found)
+        reach[active] = torch.where(too_far, STEPS[-1] * own, 1.0)
+        active = active[~((distance <= ARRIVED) & same & ~too_far).flatten(1).all(1)]
         if len(active) == 0:
             break
     return Modes(centre, scale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -86,7 +86,7 @@ class Quadrature:
         self.groups = groups
         self.reference = reference
 
-    def finer(self, times: float) -> Self:
+    def finer(self, times: float) -> Quadrature:
         """The same with more nodes.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -92,13 +92,12 @@ class RepeatedQuadrature(Quadrature):
         super().__init__(every.integrand, every.groups, every.reference, every.fineness, every.form)
         self.every = every
         self.few = few
+        self.different = different
         self.equal = different.equal
 
-    def finer(self, times: float) -> Self:
+    def finer(self, times: float) -> Quadrature:
         """As of every group."""
-        found = super().finer(times)
-        found.every, found.few = self.every.finer(times), self.few.finer(times)
-        return found
+        return RepeatedQuadrature(self.every.finer(times), self.few.finer(times), self.different)
 
     @property
     def rows(self) -> int:
