@@ -52,7 +52,7 @@ def source_literals(source: str) -> list[float]:
 
 
 def graph_literals(graph: ModelGraph) -> list[float]:
-    """The constants of a model graph, in order.
+    """The constants of a model graph, in order, but for whole numbers that count up: they number rows.
 
     Args:
         graph: The graph, from `programs.validation.parse_graph`.
@@ -60,7 +60,9 @@ def graph_literals(graph: ModelGraph) -> list[float]:
     found: list[float] = []
     for node in graph.nodes:
         if node.op == "constant":
-            found += constant_array(node).astype(np.float64).ravel()[:MAX_LITERALS].tolist()
+            values = constant_array(node).astype(np.float64).ravel()[:MAX_LITERALS]
+            if len(values) < MIN_COPIES or (np.diff(values) != 1.0).any():
+                found += values.tolist()
     return found[:MAX_LITERALS]
 
 

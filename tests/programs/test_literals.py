@@ -67,6 +67,18 @@ def test_constants_of_a_graph_are_read():
     assert literal_copies(graph_literals(graph), LENGTHS) == 4
 
 
+@pytest.mark.parametrize(("values", "read"), [([30, 31, 32, 33], []), ([30, 31, 33, 34], [30, 31, 33, 34])])
+def test_whole_numbers_that_count_up_number_rows(values: list[int], read: list[int]) -> None:
+    nodes = [
+        {"op": "constant", "value": values, "dtype": "int64"},
+        {"op": "constant", "value": 1.5, "dtype": "float64"},
+        {"op": "random", "distribution": "Poisson", "name": "y", "shape": [4], "inputs": [1]},
+    ]
+    document = {"format": 1, "nodes": nodes, "response": 2, "deterministics": []}
+    graph = parse_graph(json.dumps(document), DataSchema({}, "y", "int64", 4))
+    assert graph_literals(graph) == [*read, 1.5]
+
+
 def test_hostile_text_is_read_in_reasonable_time():
     assert len(source_literals("1." * 50_000)) <= 5_000
     assert source_literals("-" * 50_000 + "1") == [-1.0]
