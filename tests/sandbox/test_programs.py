@@ -141,6 +141,7 @@ pm.model_to_graphviz(model)
 WHAT_TO_WRITE = {
     "import bambi as bmb": "No module named 'bambi'; write the columns and coefficients",
     "from patsy import dmatrix": "write the columns and coefficients",
+    "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=np.int64(3))": r"line 2: .* write int\(",
     "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",
 }
 

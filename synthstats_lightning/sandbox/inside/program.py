@@ -15,6 +15,8 @@ from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.protocol import Job
 
 FILENAME = "<program>"
+OF_SHAPES = "The `shape` parameter must be"
+"""How PyMC refuses a number of NumPy's, such as `group.max() + 1`, as a shape."""
 
 
 def run(job: Job, output_bytes: int) -> bytes:
@@ -95,6 +97,8 @@ def describe(error: BaseException) -> str:
         text = "(an exception whose text raises)"
     if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in INSTEAD:
         text = f"{text}; {INSTEAD[str(error.name).partition('.')[0]]}"
+    elif text.startswith(OF_SHAPES):
+        text = f"{OF_SHAPES} a Python number, a tuple or a list: write int(...) around what NumPy computes"
     where = "" if line is None else f"line {line}: "
     return f"{where}{type(error).__name__}: {text[:2000]}"
 
