@@ -15,7 +15,9 @@ JSON, by data set: `scored_share`, `ess` and `ess_blind` (effective sample size 
 `median_scored_share`, `worst_scored_share`, `median_ratio`, `environments_below_baseline` (simulated
 instances whose best program has less evidence than the intercept alone). Of the policy on its own grammar:
 `form_prior_total_variation`, `calibration_worst_z`, `simulated_gain_nats`, `wrong_columns`; see
-`language_models/zero_shot_parts/simulated.py`.
+`language_models/zero_shot_parts/simulated.py`. With `--information N`, what N simulated data sets say of the
+program that made them, `simulated_information_nats`, of which the gain is the part that the policy has; see
+`language_models/zero_shot_parts/information.py`.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from language_models.zero_shot_parts.information import information
 from language_models.zero_shot_parts.simulated import calibration, frequencies, gain
 from language_models.zero_shot_parts.weighted import figures, weighted, written
 from rich.console import Console
@@ -159,6 +162,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=256, help="most tokens of a program")
     parser.add_argument("--time_limit", type=float, default=10.0, help="processor seconds of a score")
     parser.add_argument("--pairs", type=int, default=1000, help="simulated pairs; 0 for none")
+    parser.add_argument(
+        "--information", type=int, default=0, help="data sets whose log Z is estimated, 150 programs each"
+    )
     parser.add_argument("--simulated_only", action="store_true", help="only the policy's own grammar")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -176,6 +182,10 @@ def main() -> None:
         document |= gain(policy, options.pairs)
         document |= frequencies(policy, 2 * options.pairs, options.tokens)
         document |= calibration(policy, options.pairs, options.tokens)
+        print(json.dumps(document), flush=True)
+        write()
+    if options.information:
+        document |= information(policy, options.information, 150, options.tokens, options.time_limit)
         print(json.dumps(document), flush=True)
         write()
     for name in options.only or made:

@@ -12,6 +12,7 @@ import numpy as np
 from synthstats_lightning.tasks.columns import Column
 from synthstats_lightning.tasks.digest import Digest
 from synthstats_lightning.tasks.facts import Facts
+from synthstats_lightning.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class Written(NamedTuple):
         source: Its text, in which columns have their names.
         plan: Classes that it belongs to.
         digest: Of data that it has made and that go with the request; `None` where they do not.
+        data: These data, of the wide grammar's programs.
     """
 
     source: str
     plan: Plan
     digest: Digest | None
+    data: Task | None = None
 
 
 class Example(NamedTuple):

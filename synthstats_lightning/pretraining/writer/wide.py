@@ -19,6 +19,7 @@ from synthstats_lightning.pretraining.writer.examples import Example, Plan, Writ
 from synthstats_lightning.tasks.columns import Array, Column
 from synthstats_lightning.tasks.digest import Digest, task_digest
 from synthstats_lightning.tasks.facts import LIMIT_ROLES, Facts
+from synthstats_lightning.tasks.task import Task
 
 
 def wide_example(rng: Random, programs: int, most_accepted: int, most_covariates: int) -> Example:
@@ -39,8 +40,9 @@ def wide_example(rng: Random, programs: int, most_accepted: int, most_covariates
     while len(written) < programs and not enough(written, most_accepted):
         program = draw_program(rng, request)
         plan = Plan(program.form, program.family, program.features, frozenset(program.columns))
-        digest = _digest(rng, request, program, covariates, digits) if most_accepted else None
-        written.append(Written(program.source, plan, digest))
+        task = _data(rng, request, program, covariates, digits) if most_accepted else None
+        digest = None if task is None else _digest(task)
+        written.append(Written(program.source, plan, digest, None if digest is None else task))
     return Example(request_facts(request), tuple(written))
 
 
@@ -61,10 +63,10 @@ def request_facts(request: Request) -> Facts:
     )
 
 
-def _digest(
+def _data(
     rng: Random, request: Request, program: Program, covariates: Mapping[str, Array], digits: int | None
-) -> Digest | None:
-    """Of data that a program has made, if they go with the request."""
+) -> Task | None:
+    """Data that a program has made, if they go with the request."""
     made = simulate(rng, request, program, covariates)
     if made is None:
         return None
@@ -73,6 +75,13 @@ def _digest(
         values = recorded(np.asarray(made.response, np.float64), own, digits)
         made = made._replace(data={**made.data, own.name: values})
     try:
-        return task_digest(made.task())
+        return made.task()
     except ValueError:  # data that no task takes, such as a covariate that does not vary
+        return None
+
+
+def _digest(task: Task) -> Digest | None:
+    try:
+        return task_digest(task)
+    except ValueError:
         return None

@@ -124,7 +124,9 @@ def _log_sum_of(parts: Sequence[Tensor], weights: Tensor) -> Tensor:
         return _log_sum(torch.stack(broadcast_tensors(*parts), -1), weights)
     used = weights > 0
     log_weights = torch.where(used, torch.log(torch.where(used, weights, 1.0)), -math.inf)
-    first, second = (part + own for part, own in zip(parts, log_weights.unbind(-1), strict=True))
+    first, second = (
+        part.to(torch.float64) + own for part, own in zip(parts, log_weights.unbind(-1), strict=True)
+    )
     result = torch.logaddexp(first, second)
     possible = result > -math.inf
     if not bool(possible.all()):

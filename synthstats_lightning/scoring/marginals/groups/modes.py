@@ -53,7 +53,7 @@ class Modes(NamedTuple):
 def climb(log_density: LogDensity, start: Modes) -> Modes:
     """Newton ascent from every start; each step is the best of a fan, so that the density never falls.
 
-    Where every step of a fan falls, as from a steep side that is not concave, the next fan is a shorter one.
+    Where every step of a fan falls, as from a steep side that is hardly concave, the next fan is shorter.
 
     Args:
         log_density: The integrands' logarithm.

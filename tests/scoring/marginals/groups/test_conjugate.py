@@ -132,9 +132,13 @@ def test_closed_forms_are_the_integrals_by_nodes(build: Any, response: Any) -> N
     middle = theta[(theta.abs() < 1.5).all(1)][:40]
     usual, refined = (other._checks(middle, fine) for fine in (False, True))
     middle = middle[((usual - refined).abs() < TOLERANCE).all(0)]
-    assert len(middle) > 5
-    some = torch.arange(ROWS) % 4 != 1
-    for given in (None, some, torch.arange(ROWS) == 2, torch.zeros(ROWS, dtype=torch.bool)):
+    some, one = torch.arange(ROWS) % 4 != 1, torch.arange(ROWS) == 2
+    # the check is of all rows: one of few is as near as twice the nodes say
+    finer = GroupIntegrated(density, other.others, other.quadrature.finer(2.0))
+    apart = (other.marginals(middle, one).changed - finer.marginals(middle, one).changed).abs().amax(1)
+    assert int((apart < TOLERANCE).sum()) > max(5, len(middle) - 2)
+    middle = middle[apart < TOLERANCE]
+    for given in (None, some, one, torch.zeros(ROWS, dtype=torch.bool)):
         mine, nodes = closed.marginals(middle, given), other.marginals(middle, given)
         torch.testing.assert_close(mine.given, nodes.given, rtol=1e-6, atol=0.01)
         torch.testing.assert_close(mine.changed, nodes.changed, rtol=1e-6, atol=0.01)
