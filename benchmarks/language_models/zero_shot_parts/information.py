@@ -33,6 +33,8 @@ AT_ONCE = 100
 def information(policy: Policy, pairs: int, programs: int, tokens: int, time_limit: float) -> dict[str, Any]:
     """Information in simulated data about their program, and a writer's gain on the same pairs.
 
+    A data set takes half a minute to some minutes: some of its programs are dear to score.
+
     Args:
         policy: A writer.
         pairs: How many data sets.
@@ -73,6 +75,8 @@ def information(policy: Policy, pairs: int, programs: int, tokens: int, time_lim
             log_z = weighted(samples, pair.program.data, scorer).log_z[0]
             if np.isfinite(log_z):
                 found.append((score.evidence - log_z, _gain(policy, pair)))
+                told, gained = found[-1]
+                print(f"{number + 1} of {len(made)}: {told:.2f} nats, gain {gained:.2f}", flush=True)
     if not found:
         return {"information_pairs": 0}
     told, gained = np.array(found).T
