@@ -61,7 +61,8 @@ def graph_literals(graph: ModelGraph) -> list[float]:
     for node in graph.nodes:
         if node.op == "constant":
             values = constant_array(node).astype(np.float64).ravel()[:MAX_LITERALS]
-            if len(values) < MIN_COPIES or (np.diff(values) != 1.0).any():
+            numbers_rows = (np.diff(values) == 1.0).all() and (values == np.rint(values)).all()
+            if len(values) < MIN_COPIES or not numbers_rows:
                 found += values.tolist()
     return found[:MAX_LITERALS]
 

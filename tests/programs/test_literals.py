@@ -67,10 +67,17 @@ def test_constants_of_a_graph_are_read():
     assert literal_copies(graph_literals(graph), LENGTHS) == 4
 
 
-@pytest.mark.parametrize(("values", "read"), [([30, 31, 32, 33], []), ([30, 31, 33, 34], [30, 31, 33, 34])])
-def test_whole_numbers_that_count_up_number_rows(values: list[int], read: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("values", "read"),
+    [
+        ([30.0, 31.0, 32.0, 33.0], []),
+        ([30.0, 31.0, 33.0, 34.0], [30, 31, 33, 34]),
+        ([2.5, 3.5, 4.5], [2.5, 3.5, 4.5]),
+    ],
+)
+def test_whole_numbers_that_count_up_number_rows(values: list[float], read: list[float]) -> None:
     nodes = [
-        {"op": "constant", "value": values, "dtype": "int64"},
+        {"op": "constant", "value": values, "dtype": "float64"},
         {"op": "constant", "value": 1.5, "dtype": "float64"},
         {"op": "random", "distribution": "Poisson", "name": "y", "shape": [4], "inputs": [1]},
     ]

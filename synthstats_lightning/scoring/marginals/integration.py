@@ -17,7 +17,7 @@ from synthstats_lightning.scoring.marginals.clusters.integrator import (
 )
 from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
+from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock, integrate_gaussian
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
 from synthstats_lightning.scoring.score import Integration
@@ -109,7 +109,7 @@ def integrate(density: Density) -> Density | Integrated:
     """
     tried = (integrator(density) for integrator in INTEGRATORS)
     target = next((found for found in tried if found is not None), density)
-    if isinstance(target, Integrated) and target.dimension > EASILY_LEFT:
+    if isinstance(target, GaussianBlock) and target.dimension > EASILY_LEFT:
         # what is affine in the likelihood was taken, and of each group something else is left
         most = target.dimension - FEWER
         target = integrate_groups(density, most + 1) or integrate_small_clusters(density, most) or target

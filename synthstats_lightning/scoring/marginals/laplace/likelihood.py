@@ -19,11 +19,8 @@ from synthstats_lightning.scoring.marginals.groups.grouping import (
     row_groups,
     summed,
 )
+from synthstats_lightning.scoring.marginals.groups.integrand import STILL
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
-
-STILL = -1
-"""Where `Outer` has the part of each row's log-likelihood that the predictor does not change
-`[particles, rows]`."""
 
 
 class Outer(NamedTuple):

@@ -20,7 +20,7 @@ GROUP = np.concatenate([RNG.integers(0, 5, ROWS - 1), [5]])
 URBAN = RNG.integers(0, 2, ROWS)
 EVERY = torch.ones(ROWS, dtype=torch.bool)
 SOME = torch.arange(ROWS) % 4 > 0
-LAW = ("Bernoulli", "Poisson", "Geometric")
+LAW = ("Bernoulli", "Poisson", "Geometric", "NegativeBinomial")
 THETA = torch.tensor([[0.1, 0.3], [-0.7, -0.2], [0.9, 0.0]], dtype=torch.float64)
 
 
@@ -32,7 +32,12 @@ def survey(law: str) -> Density:
     slope = b.random("Normal", "slope", 0.0, 1.0)
     there = b.op("take", effect, b.covariate("g"), axis=0)
     linear = b.op("add", there, b.op("mul", slope, b.covariate("u")))
-    b.random(law, "y", b.op("exp" if law == "Poisson" else "sigmoid", linear), shape=(ROWS,))
+    if law == "NegativeBinomial":
+        many = b.lift(1.5)
+        mean = b.op("exp", linear)
+        b.random(law, "y", many, b.op("div", many, b.op("add", mean, many)), shape=(ROWS,))
+    else:
+        b.random(law, "y", b.op("exp" if law == "Poisson" else "sigmoid", linear), shape=(ROWS,))
     y = np.random.default_rng(1).integers(0, 2, ROWS).astype(float)
     return b.density({"g": GROUP, "u": URBAN}, y + (law == "Geometric"))
 
