@@ -26,9 +26,10 @@ ARGUMENTS = {
 @pytest.fixture
 def installed() -> Iterator[None]:
     derive, generator = continuous.get_tau_sigma, shared_constructor.dispatch(np.random.Generator)
-    infer = op.infer_static_shape
+    infer, probits = op.infer_static_shape, vars(pm.OrderedProbit)["compute_p"]
     unneeded.install()
     yield
+    pm.OrderedProbit.compute_p = probits
     continuous.get_tau_sigma, op.infer_static_shape = derive, infer
     shared_constructor.register(np.random.Generator)(generator)
 
@@ -127,3 +128,16 @@ def test_a_constant_length_needs_no_rewriting(monkeypatch: pytest.MonkeyPatch) -
     assert pm.Normal.dist(shape=(27,)).type.shape == (27,)
     with pytest.raises(TypeError, match="not callable"):
         pm.Normal.dist(size=(pytensor.shared(np.zeros((3, 2)), shape=(3, 2)).shape[0], 2))
+
+
+def test_ordered_probits_have_the_same_probabilities() -> None:
+    eta, cut = np.array([-0.7, 0.2, 3.0]), np.array([-1.0, 0.4, 1.1])
+    for sigma in (1, 2.5, np.array([0.3, 1.0, 2.0])):
+        wanted = pm.OrderedProbit.dist(eta, cut, sigma=sigma).owner.inputs[-1].eval()
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr(pm.OrderedProbit, "compute_p", pm.OrderedProbit.compute_p)
+            unneeded._difference_probits()
+            found = pm.OrderedProbit.dist(eta, cut, sigma=sigma).owner.inputs[-1]
+            assert "erfcx" not in pytensor.dprint(found, file="str")
+        # PyMC divides by a square root of two in single precision
+        np.testing.assert_allclose(found.eval(), wanted, rtol=1e-6)

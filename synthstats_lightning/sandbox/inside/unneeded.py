@@ -23,6 +23,7 @@ def install() -> None:
     _skip_precisions()
     _share_generators()
     _fold_shapes()
+    _difference_probits()
 
 
 def _skip_precisions() -> None:
@@ -68,6 +69,27 @@ def _fold_shapes() -> None:
         return infer([_length(entry) for entry in shape] if isinstance(shape, tuple | list) else shape)
 
     op.infer_static_shape = infer_static_shape
+
+
+def _difference_probits() -> None:
+    """Ordered probit probabilities as differences of the distribution function, as PyMC has the logistic's.
+
+    PyMC's take logarithms of tails by cases, eighty nodes; the scorer knows the differences and evaluates
+    the logarithm of the one that was observed.
+    """
+    import numpy as np
+    from pymc import OrderedProbit
+    from pytensor import tensor
+
+    def compute_p(cls: Any, eta: Any, cutpoints: Any, sigma: Any) -> Any:
+        shift, scale = (tensor.shape_padright(tensor.as_tensor_variable(each)) for each in (eta, sigma))
+        scores = (tensor.as_tensor_variable(cutpoints) - shift) / scale
+        below = 0.5 * tensor.erfc(-scores / np.sqrt(2.0))
+        end = tensor.shape_padright(below[..., 0])
+        joined = tensor.concatenate([tensor.zeros_like(end), below, tensor.ones_like(end)], axis=-1)
+        return joined[..., 1:] - joined[..., :-1]
+
+    OrderedProbit.compute_p = classmethod(compute_p)
 
 
 def _length(entry: Any) -> Any:

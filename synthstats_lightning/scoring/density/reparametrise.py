@@ -16,8 +16,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.scoring.density.ordinal import cumulative_form
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
-from synthstats_lightning.scoring.distributions.bounded_counts import CumulativeLogit
 from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
 from synthstats_lightning.scoring.distributions.multivariate import normal_blocks
 
@@ -53,9 +53,9 @@ def accurate_form(graph: ModelGraph, node: int, constants: Sequence[Tensor | Non
             blocks, places, entries = found
             return Form(normal_blocks(blocks, places), (inputs[0], entries))
     if distribution.name == "Categorical" and node == graph.response:
-        parts = _cumulative_logits(graph, inputs[0], constants)
-        if parts is not None:
-            return Form(CumulativeLogit.distribution, parts)
+        ordinal = cumulative_form(graph, inputs[0], constants)
+        if ordinal is not None:
+            return Form(*ordinal)
     return Form(distribution, inputs)
 
 
@@ -108,50 +108,6 @@ def _block_covariance(
     blocks = torch.from_numpy(np.argsort(label, kind="stable").reshape(count, -1))
     own = places[blocks[:, :, None], blocks[:, None]]
     return blocks, own[:1] if bool((own == own[:1]).all()) else own, entries
-
-
-def _cumulative_logits(
-    graph: ModelGraph, p: int, constants: Sequence[Tensor | None]
-) -> tuple[int, int] | None:
-    """Nodes of thresholds and shift if `p` is spelled as differences of `0, sigmoid(thresholds - shift), 1`.
-
-    Args:
-        graph: The model graph, its shapes known.
-        p: Node of the probabilities, categories along the last axis.
-        constants: Value of every node that depends on no parameter.
-    """
-    if graph.nodes[p].op != "sub" or not graph.shapes:
-        return None
-    above, below = graph.nodes[p].inputs
-    if not (_is_slice(graph, above, [1, None, None]) and _is_slice(graph, below, [None, -1, None])):
-        return None
-    (joined,) = graph.nodes[above].inputs
-    if graph.nodes[below].inputs != (joined,) or graph.nodes[joined].op != "concatenate":
-        return None
-    axis, parts = len(graph.shapes[joined]) - 1, graph.nodes[joined].inputs
-    if graph.nodes[joined].attributes["axis"] != axis or len(parts) != 3:
-        return None
-    first, odds, last = parts
-    ends = zip((first, last), (0.0, 1.0), strict=True)
-    if any((x := constants[i]) is None or x.shape[-1] != 1 or bool((x != end).any()) for i, end in ends):
-        return None
-    scores = graph.nodes[odds].inputs[0]
-    if graph.nodes[odds].op != "sigmoid" or graph.nodes[scores].op != "sub":
-        return None
-    thresholds, shift = graph.nodes[scores].inputs
-    categories, own, each = (graph.shapes[i] for i in (scores, thresholds, shift))
-    fits = own[-1:] == categories[-1:] and each[-1:] in ((1,), ())
-    return (thresholds, shift) if fits and len(each) == len(categories) else None
-
-
-def _is_slice(graph: ModelGraph, node: int, last: list[int | None]) -> bool:
-    """Whether a node is a slice along the last axis of another and nothing else."""
-    if graph.nodes[node].op != "index":
-        return False
-    (source,) = graph.nodes[node].inputs
-    *others, own = graph.nodes[node].attributes["index"]
-    whole = all(entry == {"slice": [None, None, None]} for entry in others)
-    return whole and own == {"slice": last} and len(others) == len(graph.shapes[source]) - 1
 
 
 def _same(first: int, second: int, constants: Sequence[Tensor | None]) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from synthstats_lightning.programs.composites import DIRAC_DELTA
+from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support, entry
 from synthstats_lightning.scoring.distributions.base import (
     Definition,
@@ -36,6 +37,7 @@ from synthstats_lightning.scoring.numerics.special import (
     count_log,
     count_log1p,
     log1mexp,
+    log_ndtr,
     softplus,
 )
 
@@ -43,6 +45,10 @@ LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
 FARTHEST_THRESHOLD = 1e100
 """Stands for thresholds at either end of all."""
+NEGLIGIBLE = 40.0
+"""Standard deviations below a quantile and the mean from where on nothing counts beside what is above."""
+FARTHEST_QUANTILE = 1e60
+"""The same where it is squared, and may be divided by a small standard deviation first."""
 MOST_FROM_URN = 4096
 """Draws from an urn that are made one by one; beyond, their number is as good as normal."""
 _BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
@@ -56,6 +62,16 @@ _CUMULATIVE_LOGIT = entry(
     Support.CATEGORIES,
     parameter_ranks=(1, 1),
 )
+
+
+def _cumulative_probit(name: str, rank: int) -> Entry:
+    """The entry of ordered probit rows with one standard deviation for all, or one each."""
+    return entry(
+        name,
+        {"thresholds": Domain.REAL, "shift": Domain.REAL, "sigma": Domain.POSITIVE},
+        Support.CATEGORIES,
+        parameter_ranks=(1, 1, rank),
+    )
 
 
 class BernoulliLogit(Definition, entry=_BERNOULLI_LOGIT):
@@ -311,23 +327,17 @@ class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
 
     @staticmethod
     def inside(value: Tensor, thresholds: Tensor, shift: Tensor) -> Tensor:
-        return counts(value) & (value <= thresholds.shape[-1])
+        return _one_of(value, thresholds)
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor) -> Tensor:
-        last = thresholds.shape[-1]
-        category = statistics[0].clamp(0, last).long()
+        category = statistics[0].clamp(0, thresholds.shape[-1]).long()
         steps = torch.diff(thresholds, dim=-1)
         ends = torch.zeros_like(thresholds[..., :1])
         between = torch.cat([ends, log1mexp(-steps), ends], -1)
-        at = shift.squeeze(-1)
-        # an end is as far as no logarithm goes, and finite: sums over categories pick entries
-        far = torch.full_like(ends, FARTHEST_THRESHOLD)
-        upper = _at(torch.cat([thresholds, far], -1), category) - at
-        lower = _at(torch.cat([-far, thresholds], -1), category) - at
+        lower, upper = _around(thresholds, shift.squeeze(-1), category, FARTHEST_THRESHOLD)
         found = offset + _at(between, category) - softplus(-upper) - softplus(lower)
-        rising = (steps >= 0).all(-1)
-        return found if bool(rising.all()) else torch.where(rising, found, -math.inf)
+        return _where_rising(found, thresholds)
 
     @staticmethod
     def sample(
@@ -335,6 +345,92 @@ class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
     ) -> Tensor:
         noise = torch.logit(standard_uniform(generator, shape)).unsqueeze(-1)
         return (noise > thresholds - shift).sum(-1).to(torch.float64)
+
+
+class CumulativeProbit(Definition, entry=_cumulative_probit("CumulativeProbit", 0)):
+    """0, 1, ... of which at most k has the probability `Phi((thresholds[k] - shift) / sigma)`.
+
+    Ordered probit regression (McKelvey and Zavoina 1975) by the two thresholds of the category that was
+    observed, in whichever tail keeps the digits; `sigma` is the same for all rows.
+    """
+
+    support_parameters = (0,)
+    anchor = 0.0
+
+    @staticmethod
+    def inside(value: Tensor, thresholds: Tensor, shift: Tensor, sigma: Tensor) -> Tensor:
+        return _one_of(value, thresholds)
+
+    @staticmethod
+    def log_kernel(
+        offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor, sigma: Tensor
+    ) -> Tensor:
+        category = statistics[0].clamp(0, thresholds.shape[-1]).long()
+        lower, upper = (
+            x / sigma for x in _around(thresholds, shift.squeeze(-1), category, FARTHEST_QUANTILE)
+        )
+        above = lower + upper > 0
+        low, high = torch.where(above, -upper, lower), torch.where(above, -lower, upper)
+        low = torch.maximum(low, high.clamp_max(0.0) - NEGLIGIBLE)
+        tail = log_ndtr(high)
+        return _where_rising(offset + tail + log1mexp(log_ndtr(low) - tail), thresholds)
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator,
+        shape: tuple[int, ...],
+        thresholds: Tensor,
+        shift: Tensor,
+        sigma: Tensor,
+    ) -> Tensor:
+        noise = (sigma * standard_normal(generator, shape)).unsqueeze(-1)
+        return (noise > thresholds - shift).sum(-1).to(torch.float64)
+
+
+class CumulativeProbitEach(Definition, entry=_cumulative_probit("CumulativeProbitEach", 1)):
+    """`CumulativeProbit` with a `sigma` of each row, of shape `(..., 1)` as the shift."""
+
+    support_parameters = (0,)
+    anchor = 0.0
+    inside = CumulativeProbit.inside
+
+    @staticmethod
+    def log_kernel(
+        offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor, sigma: Tensor
+    ) -> Tensor:
+        return CumulativeProbit.log_kernel(offset, statistics, thresholds, shift, sigma.squeeze(-1))
+
+    @staticmethod
+    def sample(
+        generator: torch.Generator,
+        shape: tuple[int, ...],
+        thresholds: Tensor,
+        shift: Tensor,
+        sigma: Tensor,
+    ) -> Tensor:
+        return CumulativeProbit.sample(generator, shape, thresholds, shift, sigma.squeeze(-1))
+
+
+def _one_of(value: Tensor, thresholds: Tensor) -> Tensor:
+    """Whether values are categories that so many thresholds part."""
+    return counts(value) & (value <= thresholds.shape[-1])
+
+
+def _around(thresholds: Tensor, shift: Tensor, category: Tensor, far: float) -> tuple[Tensor, Tensor]:
+    """The thresholds around a category from its shift: `far`, and finite, beyond the first and the last.
+
+    Finite because sums over categories pick entries.
+    """
+    end = torch.full_like(thresholds[..., :1], far)
+    upper = _at(torch.cat([thresholds, end], -1), category)
+    lower = _at(torch.cat([-end, thresholds], -1), category)
+    return lower - shift, upper - shift
+
+
+def _where_rising(found: Tensor, thresholds: Tensor) -> Tensor:
+    """Densities where thresholds rise, none where they fall."""
+    rising = (torch.diff(thresholds, dim=-1) >= 0).all(-1)
+    return found if bool(rising.all()) else torch.where(rising, found, -math.inf)
 
 
 def _at(vectors: Tensor, index: Tensor) -> Tensor:

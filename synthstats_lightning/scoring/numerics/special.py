@@ -69,6 +69,8 @@ def log_ndtr(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     (Abramowitz and Stegun 26.2.12).
     """
     far = x < -LOG_NDTR_SERIES
+    if not bool(far.any()):
+        return torch.special.log_ndtr(x)  # type: ignore[no-any-return]
     near: Tensor = torch.special.log_ndtr(torch.where(far, -1.0, x))
     z = torch.where(far, x, -LOG_NDTR_SERIES)
     r = z**-2

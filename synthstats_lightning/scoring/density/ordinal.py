@@ -1,0 +1,115 @@
+"""Ordered categories whose probabilities are differences of a distribution function at thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.scoring.distributions import Distribution
+from synthstats_lightning.scoring.distributions.bounded_counts import (
+    CumulativeLogit,
+    CumulativeProbit,
+    CumulativeProbitEach,
+)
+
+Found = tuple[Distribution, tuple[int, ...]]
+
+
+def cumulative_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None]) -> Found | None:
+    """The ordered logistic or probit form of categories' probabilities, and the nodes of its parameters.
+
+    Taken are the differences of `0, sigmoid(thresholds - shift), 1`, and of
+    `0, Phi((thresholds - shift) / sigma), 1`, where `Phi(z)` is spelled `0.5 erfc(-z / sqrt(2))`.
+
+    Args:
+        graph: The model graph, its shapes known.
+        p: Node of the probabilities, categories along the last axis.
+        constants: Value of every node that depends on no parameter.
+
+    Returns:
+        `None` where the probabilities are spelled otherwise.
+    """
+    below = _summed(graph, p, constants)
+    if below is None:
+        return None
+    node = graph.nodes[below]
+    if node.op == "sigmoid":
+        parts = _shifted(graph, node.inputs[0])
+        return None if parts is None else (CumulativeLogit.distribution, parts)
+    scores = _normal_quantile(graph, below, constants)
+    if scores is None or graph.nodes[scores].op != "div":
+        return None
+    shifted, sigma = graph.nodes[scores].inputs
+    parts, own = _shifted(graph, shifted), graph.shapes[sigma]
+    if parts is None or own[-1:] not in ((), (1,)):
+        return None
+    probit = CumulativeProbitEach if own else CumulativeProbit
+    return probit.distribution, (*parts, sigma)
+
+
+def _summed(graph: ModelGraph, p: int, constants: Sequence[Tensor | None]) -> int | None:
+    """The node `f` if `p` is spelled as differences of `0, f, 1` along the last axis."""
+    if graph.nodes[p].op != "sub" or not graph.shapes:
+        return None
+    above, below = graph.nodes[p].inputs
+    if not (_is_slice(graph, above, [1, None, None]) and _is_slice(graph, below, [None, -1, None])):
+        return None
+    (joined,) = graph.nodes[above].inputs
+    if graph.nodes[below].inputs != (joined,) or graph.nodes[joined].op != "concatenate":
+        return None
+    axis, parts = len(graph.shapes[joined]) - 1, graph.nodes[joined].inputs
+    if graph.nodes[joined].attributes["axis"] != axis or len(parts) != 3:
+        return None
+    first, middle, last = parts
+    ends = zip((first, last), (0.0, 1.0), strict=True)
+    if any((x := constants[i]) is None or x.shape[-1] != 1 or bool((x != end).any()) for i, end in ends):
+        return None
+    return middle
+
+
+def _shifted(graph: ModelGraph, node: int) -> tuple[int, int] | None:
+    """Nodes of thresholds and shift if a node is the first less the second, which the last axis shares."""
+    if graph.nodes[node].op != "sub":
+        return None
+    thresholds, shift = graph.nodes[node].inputs
+    categories, own, each = (graph.shapes[i] for i in (node, thresholds, shift))
+    fits = own[-1:] == categories[-1:] and each[-1:] in ((1,), ())
+    return (thresholds, shift) if fits and len(each) == len(categories) else None
+
+
+def _normal_quantile(graph: ModelGraph, node: int, constants: Sequence[Tensor | None]) -> int | None:
+    """The node `z` if one is spelled `0.5 erfc(-z / sqrt(2))`."""
+    half = _scaled(graph, node, "mul", 0.5, constants)
+    if half is None or graph.nodes[half].op != "erfc":
+        return None
+    scaled = _scaled(graph, graph.nodes[half].inputs[0], "div", math.sqrt(2.0), constants)
+    if scaled is None or graph.nodes[scaled].op != "neg":
+        return None
+    return graph.nodes[scaled].inputs[0]
+
+
+def _scaled(
+    graph: ModelGraph, node: int, op: str, number: float, constants: Sequence[Tensor | None]
+) -> int | None:
+    """The first input of a product or quotient whose second is a number; a product's in either order."""
+    if graph.nodes[node].op != op or constants[node] is not None:
+        return None
+    first, second = graph.nodes[node].inputs
+    for own, other in ((first, second), (second, first)) if op == "mul" else ((first, second),):
+        value = constants[other]
+        if value is not None and value.numel() == 1 and float(value) == number:
+            return own
+    return None
+
+
+def _is_slice(graph: ModelGraph, node: int, last: list[int | None]) -> bool:
+    """Whether a node is a slice along the last axis of another and nothing else."""
+    if graph.nodes[node].op != "index":
+        return False
+    (source,) = graph.nodes[node].inputs
+    *others, own = graph.nodes[node].attributes["index"]
+    whole = all(entry == {"slice": [None, None, None]} for entry in others)
+    return whole and own == {"slice": last} and len(others) == len(graph.shapes[source]) - 1
