@@ -16,6 +16,7 @@ from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
 from synthstats_lightning.tasks.intake.roles import (
     EVENT_ROLES,
     LIMIT_ROLES,
+    LIMITS_OF_ROWS,
     ROW_NUMBERS,
     guess_role,
     may_be_total,
@@ -164,7 +165,7 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
             draft.role = "response"
             continue
         # one limit for all rows is one, too
-        varied = 1 if roles.get(draft.original) in ("upper_limit", "lower_limit") else 2
+        varied = 1 if roles.get(draft.original) in LIMITS_OF_ROWS else 2
         usable = draft.reading.encoding is not None and len(_distinct(draft.reading)) >= varied
         if draft.original in roles:
             draft.role = roles[draft.original]

@@ -24,7 +24,9 @@ ROLES = (
 """What a column may be for, besides the response."""
 EVENT_ROLES = ("event", "censored")
 """Roles of columns that are 1 where an event was seen, or where a time was cut short before it."""
-LIMIT_ROLES = ("lower_limit", "upper_limit", *EVENT_ROLES)
+LIMITS_OF_ROWS = ("lower_limit", "upper_limit")
+"""Roles of columns that hold how far each row could be observed."""
+LIMIT_ROLES = (*LIMITS_OF_ROWS, *EVENT_ROLES)
 """Roles of columns that say where a response was cut short, so that they predict nothing."""
 
 ROW_NUMBERS = "another number in every row: numbers of rows"
@@ -75,7 +77,7 @@ def reason_to_leave_out(name: str, reading: Reading) -> str | None:
     if reading.kind == "empty":
         return "every cell is missing"
     if reading.kind == "text":
-        return "text"
+        return reading.warnings[0] if reading.warnings else "text"
     distinct = len(np.unique(values))
     if distinct < 2:
         return f"the same in every row ({_shown(reading, values)})"

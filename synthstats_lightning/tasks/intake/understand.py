@@ -11,7 +11,7 @@ import numpy as np
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.programs.graph import EventColumn
 from synthstats_lightning.tasks.intake.assembly import kept_rows, named_columns, stored_columns
-from synthstats_lightning.tasks.intake.column_reading import KINDS, read_column
+from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
 from synthstats_lightning.tasks.intake.drafts import (
     Draft,
@@ -27,9 +27,10 @@ from synthstats_lightning.tasks.intake.drafts import (
 from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read, several_outcomes
 from synthstats_lightning.tasks.intake.given_names import GivenNames
+from synthstats_lightning.tasks.intake.limits import read_limits, unless_limits
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
-from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, ROLES
+from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMITS_OF_ROWS, ROLES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, UnderstoodData
 from synthstats_lightning.tasks.intake.views import offered_views
@@ -96,22 +97,17 @@ def understand(
     said_levels, said_parts = known.keys(levels, "levels"), known.keys(date_parts, "date_parts")
     chosen = list(raw.columns) if columns is None else [known.find(name, "columns:") for name in columns]
     named = {*(chosen if columns is not None else ()), *said_roles, *said_kinds, *said_levels, *said_parts}
-    drafts = [
-        Draft(
-            name,
-            read_column(
-                name,
-                raw.columns[name],
-                said_kinds.get(name),
-                said_levels.get(name) or raw.levels.get(name),
-                missing,
-                raw.decimal_comma,
-            ),
-            name in named,
-        )
-        for name in raw.columns
-        if name in chosen or name == response
-    ]
+
+    def read(name: str) -> Reading:
+        cells, role = raw.columns[name], said_roles.get(name)
+        if role in LIMITS_OF_ROWS:
+            return read_limits(name, cells, role, missing, raw.decimal_comma)
+        ordered = said_levels.get(name) or raw.levels.get(name)
+        found = read_column(name, cells, said_kinds.get(name), ordered, missing, raw.decimal_comma)
+        open_to_us = role is None and name not in said_kinds and name != response
+        return unless_limits(cells, found) if open_to_us else found
+
+    drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
     check_response(own, raw, response in said_kinds)
     found, question = response_kind(own, drafts, said_roles)
@@ -166,8 +162,8 @@ def understand(
 
 
 def _warnings(drafts: Sequence[Draft]) -> list[str]:
-    """What the user should look at in the columns that are used."""
-    used = [draft for draft in drafts if draft.role != "left_out"]
+    """What the user should look at in the columns that are used, or might be."""
+    used = [draft for draft in drafts if draft.role != "left_out" or draft.reading.kind == "text"]
     return [f"{draft.original}: {text}" for draft in used for text in draft.reading.warnings]
 
 

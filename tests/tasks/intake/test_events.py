@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,37 @@ def test_columns_of_limits_have_the_same_part():
     assert lower.encode({"age": [40]})["end"] == [-NO_LIMIT]
     with pytest.raises(ValueError, match="'end' of task 't' must be at least the value of 'time'"):
         TableTask(understand(table(end=AGE), "time", roles={"end": "upper_limit"}), name="t")
+
+
+@pytest.mark.parametrize("none", ["inf", "Infinity", "", "NA", math.inf, None], ids=repr)
+def test_rows_without_a_limit_are_infinite_or_empty(none, tmp_path):
+    """As a table holds them, and as a file does."""
+    cells = [none if seen else time for seen, time in zip(SEEN, TIMES, strict=True)]
+    file = tmp_path / "trial.csv"
+    rows = zip(TIMES, AGE, cells, strict=True)
+    file.write_text("time,age,end\n" + "".join(f"{t},{a},{'' if c is None else c}\n" for t, a, c in rows))
+    for source in (table(end=cells), file):
+        found = understand(source, "time", roles={"end": "upper_limit"})
+        task = TableTask(found, name="trial")
+        assert task.censoring == {"upper": "end"}
+        np.testing.assert_array_equal(task.data["end"], LIMITS)
+        assert any("no limit in 7 of 12 rows" in column.notes for column in found.columns)
+    below = [f"-{cell}" if cell == "inf" else cell for cell in cells]
+    if none == "inf":
+        with pytest.raises(ValueError, match="column 'end', an upper_limit, holds '-inf' in row 1"):
+            understand(table(end=below), "time", roles={"end": "upper_limit"})
+        early = [0.5 if cell == "-inf" else "-inf" for cell in below]
+        lower = TableTask(understand(table(end=early), "time", roles={"end": "lower_limit"}), name="t")
+        assert set(lower.data["end"]) == {0.5, -NO_LIMIT}
+
+
+def test_numbers_and_infinity_are_no_covariate():
+    cells = ["inf" if seen else f"{time}" for seen, time in zip(SEEN, TIMES, strict=True)]
+    found = understand(table(end=cells), "time")
+    assert role(found, "end") == "left_out"
+    assert "end: numbers and infinity: if it is how far the response could be observed" in found.warnings[0]
+    words = ["inf" if seen else "fin" for seen in SEEN]
+    assert role(understand(table(case=words), "time"), "case") == "covariate"
 
 
 def test_a_transformed_response_takes_its_limits_along():
