@@ -53,6 +53,8 @@ STEP = 1e-4
 """Step of the differences that give the locations' derivatives."""
 RANK = 1e-6
 """Directions in which locations move less than this, relative to the fastest, count as none."""
+STILL = 1e-10
+"""Locations that a small step in all parameters moves by less than this much of the spread stand still."""
 FITTED = 1e-6
 """Rows are fitted together if what linear steps leave of their residuals is below this much of the spread."""
 MOST_THROUGH = 200
@@ -238,6 +240,8 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     centre[spike.coordinate] += spike.outward * OUTWARD
     chosen = torch.zeros(len(search.response), dtype=torch.bool)
     rank = 0
+    if _stands_still(search, centre, spike):
+        return None
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
         points = torch.cat([centre[None], centre + torch.diag(step)])
@@ -259,6 +263,20 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
         # of all steps the shortest: parameters that the location does not depend on stay
         centre = centre + torch.linalg.pinv(slope[here], rtol=RANK) @ residual[here]
     return _Fit(centre, chosen, rank)
+
+
+def _stands_still(search: _Search, centre: Float[Tensor, " dim"], spike: _Spike) -> bool:
+    """Whether a spike is far from every row that it has, and stays where it is whatever parameters do.
+
+    As at the end of a response's range, where an effect that is moved far out leads.
+    """
+    step = STEP * centre.abs().clamp_min(1.0)
+    step = step * torch.randn(len(step), generator=search.generator, dtype=step.dtype)
+    step[spike.coordinate] = 0.0
+    here, there = _spikes(search, torch.stack([centre, centre + step]), REPLICATES).location
+    far = (search.response - here).abs() > NEARLY_FITTED * search.spread
+    still = (there - here).abs() <= STILL * search.spread
+    return bool((far & still)[here.isfinite() & there.isfinite()].all())
 
 
 def _nearly_fitted(slope: Float[Tensor, "rows dim"], residual: Float[Tensor, " rows"], spread: float) -> bool:

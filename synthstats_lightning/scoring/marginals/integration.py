@@ -12,6 +12,7 @@ from torch import Tensor
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import Partial, RowSubset, Target
 from synthstats_lightning.scoring.marginals.clusters.integrator import (
+    LITTLE_WORK,
     integrate_clusters,
     integrate_small_clusters,
 )
@@ -26,6 +27,10 @@ MAX_DIMENSION = 1_000
 """Most dimensions that are left to the estimators: far fewer, where the time limit decides."""
 
 
+HARDLY_LEFT = 16
+"""Dimensions from which on estimators take so long that quadrature may take more work for each particle."""
+MORE_WORK = 3 * LITTLE_WORK
+"""Densities of rows for one particle then."""
 EASILY_LEFT = 6
 """Dimensions up to which what was integrated out need not be more."""
 FEWER = 3
@@ -112,7 +117,9 @@ def integrate(density: Density) -> Density | Integrated:
     if isinstance(target, GaussianBlock) and target.dimension > EASILY_LEFT:
         # what is affine in the likelihood was taken, and of each group something else is left
         most = target.dimension - FEWER
-        target = integrate_groups(density, most + 1) or integrate_small_clusters(density, most) or target
+        work = MORE_WORK if target.dimension > HARDLY_LEFT else LITTLE_WORK
+        clusters = integrate_groups(density, most + 1) or integrate_small_clusters(density, most, work)
+        target = clusters or target
     _check_size(target)
     return target
 

@@ -37,19 +37,22 @@ CLOSE = 0.005
 """Nats within which a rule agrees with the next one at the reference, to be taken."""
 
 
-def integrate_small_clusters(density: Density, most_left: int = FEW_LEFT) -> ClusterIntegrated | None:
+def integrate_small_clusters(
+    density: Density, most_left: int = FEW_LEFT, most_work: int = LITTLE_WORK
+) -> ClusterIntegrated | None:
     """`integrate_clusters` where that takes less work than a search for the mode of all latents at once.
 
     Args:
         density: The model with its data.
         most_left: Most dimensions that may be left; never more than `FEW_LEFT`.
+        most_work: Most densities of rows for one particle.
     """
     clustering = find_clustering(density.compiled) if density.dimension > EASY else None
     left = density.dimension - (0 if clustering is None else num_latents(clustering))
     if clustering is None or left > min(FEW_LEFT, most_left):
         return None
     nodes = ORDERS[clustering.dimensions][0] ** clustering.dimensions
-    return integrate_clusters(density) if density.num_observations * nodes <= LITTLE_WORK else None
+    return integrate_clusters(density) if density.num_observations * nodes <= most_work else None
 
 
 def integrate_clusters(density: Density) -> ClusterIntegrated | None:

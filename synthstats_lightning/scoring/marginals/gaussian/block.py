@@ -36,6 +36,7 @@ from synthstats_lightning.scoring.marginals.gaussian.solution import (
     cost,
     influence,
     is_sparse,
+    raised_scales,
     solve,
     without_and_with,
 )
@@ -52,6 +53,8 @@ MAX_COST = 1e7
 """Most multiplications for one particle: a score takes some ten thousand particles."""
 TOLERANCE = 1e-8
 """Largest relative difference between the affine maps and the graph."""
+MOST_RAISED = 8
+"""How often a standard deviation that is too small for leave-one-out is raised, by four digits at most."""
 MEMORY = 4_000_000
 """Most numbers held at once: particles beyond that wait for the next chunk."""
 
@@ -207,12 +210,18 @@ class GaussianBlock:
         totals, changes = [], []
         for log_prior, prior, response in self._rows(theta, each=True):
             found = self._solve(prior, response, given, len(log_prior))
+            total = found.log_evidence
             if self._sufficient is None:
                 moved = influence(found, response)
+                for _ in range(MOST_RAISED):
+                    raised = raised_scales(moved, response.scale, given)
+                    if raised is None:
+                        break
+                    response = response._replace(scale=raised)
+                    moved = influence(self._solve(prior, response, given, len(log_prior)), response)
             else:
                 moved = self._sufficient.influence(found, response.scale)
             each = without_and_with(moved, response.log_scales(), given)
-            total = found.log_evidence
             changed = torch.where(given, total[:, None] - each, total[:, None] + each)
             possible = total.isfinite()[:, None] & changed.isfinite()
             totals.append(total)

@@ -17,6 +17,10 @@ from synthstats_lightning.scoring.numerics.special import HALF_LOG_TWO_PI
 SPARSE = 16
 """Rows whose squared number of entries is this many times less than that of columns are multiplied entry by
 entry, the others as matrices."""
+TOO_LITTLE_LEFT = 1e-9
+"""What a leverage lacks of 1, below which that has too few digits."""
+LEAST_LEFT = 1e-7
+"""What it lacks with the larger standard deviation that then stands in for a row's own."""
 
 
 class DenseFactor:
@@ -145,6 +149,32 @@ def influence(found: Solution, rows: Rows) -> Influence:
         whitened = torch.linalg.solve_triangular(factor.lower, design.expand(particles, -1, -1), upper=False)
         variance = whitened.square().sum(1)
     return Influence(rows.residuals(found.mean), variance / rows.scale.square())
+
+
+def raised_scales(
+    found: Influence, scale: Float[Tensor, "#particles #rows"], given: Bool[Tensor, " rows"]
+) -> Float[Tensor, "particles rows"] | None:
+    """Standard deviations with which what each row is given the others is known to some digits.
+
+    Where a row's own standard deviation is far below that of its expectation given the others, its leverage
+    is 1 to the last digits and what it lacks of 1 is not known. As that deviation vanishes, densities of rows
+    given others converge, with an error of its square over the expectation's variance: a larger one, of the
+    root of `LEAST_LEFT`, stands in for it.
+
+    Args:
+        found: Residuals and leverages of the rows.
+        scale: Their standard deviations, one for all or one a row.
+        given: Which of the rows the solution is given.
+
+    Returns:
+        `None` where no deviation is too small.
+    """
+    left = 1.0 - found.leverage
+    small = given & (left < TOO_LITTLE_LEFT)
+    if not bool(small.any()):
+        return None
+    factor = (LEAST_LEFT / left.clamp_min(torch.finfo(torch.float64).eps)).sqrt()
+    return scale * torch.where(small, factor, 1.0)
 
 
 def without_and_with(

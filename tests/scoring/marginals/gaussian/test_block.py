@@ -167,6 +167,34 @@ def test_draws_of_the_block_have_its_moments(build: Callable[[], Density]) -> No
     }
 
 
+@pytest.mark.parametrize("given", [models.ROWS, models.ROWS - 3], ids=["all rows", "the first nine"])
+def test_rows_given_others_keep_their_digits_where_noise_vanishes(given: int) -> None:
+    """Against the normal density of the rows, whose covariance stays regular."""
+    b = Builder()
+    gap = np.subtract.outer(models.X, models.X)
+    cov = np.exp(-np.abs(gap)) + np.diag(models.ROWS * [0.1])
+    zero, moments = b.constant(models.ROWS * [0.0]), b.constant(cov.tolist())
+    f = b.random("MvNormal", "f", zero, moments, shape=(models.ROWS,))
+    s = b.random("HalfNormal", "s", 0.0, 1.0)
+    b.random("Normal", "y", f, s, shape=(models.ROWS,))
+    target = integrated(b.density(models.DATA, models.Y))
+    assert target.dimension == 1
+    theta = torch.tensor([[0.0], [-6.0], [-12.0], [-18.0], [-24.0]], dtype=torch.float64)
+    seen = torch.arange(models.ROWS) < given
+    found = target.marginals(theta, seen)
+    for scale, total, changed in zip(theta.exp()[:, 0].tolist(), *found, strict=True):
+        whole = cov + scale**2 * np.eye(models.ROWS)
+
+        def density(rows: np.ndarray, whole: np.ndarray = whole) -> float:
+            return float(stats.multivariate_normal.logpdf(models.Y[rows], cov=whole[np.ix_(rows, rows)]))
+
+        rows = np.flatnonzero(seen.numpy())
+        assert float(total) == pytest.approx(density(rows), rel=1e-9)
+        for row in range(models.ROWS):
+            other = np.setdiff1d(rows, row) if row in rows else np.append(rows, row)
+            assert float(changed[row]) == pytest.approx(density(other), abs=2e-6)
+
+
 @pytest.mark.parametrize("build", models.MODELS)
 def test_far_out_there_is_no_nan_and_gradients_are_finite(build: Callable[[], Density]) -> None:
     target = integrated(build())
