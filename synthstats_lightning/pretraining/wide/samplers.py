@@ -59,7 +59,7 @@ def _engine_draw(generator: Generator, law: Law, shape: tuple[int, ...]) -> Any:
     """A draw of the engine's own sampler: for what its table has and the one here lacks."""
     import torch
 
-    from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS as DEFINED
+    from synthstats_lightning.scoring.distributions import DISTRIBUTIONS as DEFINED
 
     entry = DISTRIBUTIONS.get(law.name)
     if entry is None:

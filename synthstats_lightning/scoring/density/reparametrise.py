@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
-from synthstats_lightning.scoring.density.ordinal import cumulative_form
+from synthstats_lightning.scoring.density.categories import category_form
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
 from synthstats_lightning.scoring.distributions.multivariate import normal_blocks
@@ -53,9 +53,9 @@ def accurate_form(graph: ModelGraph, node: int, constants: Sequence[Tensor | Non
             blocks, places, entries = found
             return Form(normal_blocks(blocks, places), (inputs[0], entries))
     if distribution.name == "Categorical" and node == graph.response:
-        ordinal = cumulative_form(graph, inputs[0], constants)
-        if ordinal is not None:
-            return Form(*ordinal)
+        categories = category_form(graph, inputs[0], constants)
+        if categories is not None:
+            return Form(*categories)
     return Form(distribution, inputs)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from synthstats_lightning.scoring.distributions.base import Distribution
-from synthstats_lightning.scoring.distributions.composites import distribution_of
-from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
+from synthstats_lightning.scoring.distributions.composites import DISTRIBUTIONS, distribution_of
 
 __all__ = ["DISTRIBUTIONS", "Distribution", "distribution_of"]

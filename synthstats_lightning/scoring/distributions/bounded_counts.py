@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from synthstats_lightning.programs.composites import DIRAC_DELTA
-from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support, entry
 from synthstats_lightning.scoring.distributions.base import (
     Definition,
@@ -21,7 +20,6 @@ from synthstats_lightning.scoring.distributions.base import (
 from synthstats_lightning.scoring.distributions.sampling import (
     binomial,
     log_standard_gamma,
-    standard_exponential,
     standard_normal,
     standard_uniform,
 )
@@ -33,45 +31,19 @@ from synthstats_lightning.scoring.numerics.gamma import (
 )
 from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
 from synthstats_lightning.scoring.numerics.special import (
-    broadcast_tensors,
     count_log,
     count_log1p,
-    log1mexp,
-    log_ndtr,
     softplus,
 )
 
 LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
-FARTHEST_THRESHOLD = 1e100
-"""Stands for thresholds at either end of all."""
-NEGLIGIBLE = 40.0
-"""Standard deviations below a quantile and the mean from where on nothing counts beside what is above."""
-FARTHEST_QUANTILE = 1e60
-"""The same where it is squared, and may be divided by a small standard deviation first."""
 MOST_FROM_URN = 4096
 """Draws from an urn that are made one by one; beyond, their number is as good as normal."""
 _BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
 _BINOMIAL_LOGIT = entry(
     "BinomialLogit", {"n": Domain.COUNT, "logit_p": Domain.REAL}, Support.COUNT_TO, bounds=(None, "n")
 )
-
-_CUMULATIVE_LOGIT = entry(
-    "CumulativeLogit",
-    {"thresholds": Domain.REAL, "shift": Domain.REAL},
-    Support.CATEGORIES,
-    parameter_ranks=(1, 1),
-)
-
-
-def _cumulative_probit(name: str, rank: int) -> Entry:
-    """The entry of ordered probit rows with one standard deviation for all, or one each."""
-    return entry(
-        name,
-        {"thresholds": Domain.REAL, "shift": Domain.REAL, "sigma": Domain.POSITIVE},
-        Support.CATEGORIES,
-        parameter_ranks=(1, 1, rank),
-    )
 
 
 class BernoulliLogit(Definition, entry=_BERNOULLI_LOGIT):
@@ -288,162 +260,6 @@ class DiscreteUniform(Definition):
     def sample(generator: torch.Generator, shape: tuple[int, ...], lower: Tensor, upper: Tensor) -> Tensor:
         draws = torch.floor(lower + (upper - lower + 1.0) * standard_uniform(generator, shape))
         return torch.minimum(draws, upper)
-
-
-class Categorical(Definition):
-    """0, 1, ... with the probabilities along the last axis of `p`, divided by their sum."""
-
-    support_parameters = (0,)
-    anchor = 0.0
-
-    @staticmethod
-    def inside(value: Tensor, p: Tensor) -> Tensor:
-        return counts(value) & (value < p.shape[-1])
-
-    @staticmethod
-    def log_kernel(offset: Tensor, statistics: Statistics, p: Tensor) -> Tensor:
-        index = statistics[0].clamp(0, p.shape[-1] - 1).long()
-        index, _ = broadcast_tensors(index, p[..., 0])
-        taken = p.expand(*index.shape, p.shape[-1]).gather(-1, index.unsqueeze(-1)).squeeze(-1)
-        return offset + torch.log(taken) - torch.log(p.sum(-1))
-
-    @staticmethod
-    def sample(generator: torch.Generator, shape: tuple[int, ...], p: Tensor) -> Tensor:
-        # the first of K independent exponential clocks of rates p
-        clocks = standard_exponential(generator, (*shape, p.shape[-1])) / p
-        return clocks.argmin(-1).to(torch.float64)
-
-
-class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
-    """0, 1, ... of which at most k has the log-odds `thresholds[k] - shift` (McCullagh 1980).
-
-    Ordered logistic regression without the probabilities of the categories that were not observed, and
-    without their differences: `F(b) - F(a) = F(b) F(-a) (1 - exp(a - b))`. Thresholds that fall along the
-    last axis, which may be any number of one less than categories, have density zero.
-    """
-
-    support_parameters = (0,)
-    anchor = 0.0
-
-    @staticmethod
-    def inside(value: Tensor, thresholds: Tensor, shift: Tensor) -> Tensor:
-        return _one_of(value, thresholds)
-
-    @staticmethod
-    def log_kernel(offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor) -> Tensor:
-        category = statistics[0].clamp(0, thresholds.shape[-1]).long()
-        steps = torch.diff(thresholds, dim=-1)
-        ends = torch.zeros_like(thresholds[..., :1])
-        between = torch.cat([ends, log1mexp(-steps), ends], -1)
-        lower, upper = _around(thresholds, shift.squeeze(-1), category, FARTHEST_THRESHOLD)
-        found = offset + _at(between, category) - softplus(-upper) - softplus(lower)
-        return _where_rising(found, thresholds)
-
-    @staticmethod
-    def sample(
-        generator: torch.Generator, shape: tuple[int, ...], thresholds: Tensor, shift: Tensor
-    ) -> Tensor:
-        noise = torch.logit(standard_uniform(generator, shape)).unsqueeze(-1)
-        return (noise > thresholds - shift).sum(-1).to(torch.float64)
-
-
-class CumulativeProbit(Definition, entry=_cumulative_probit("CumulativeProbit", 0)):
-    """0, 1, ... of which at most k has the probability `Phi((thresholds[k] - shift) / sigma)`.
-
-    Ordered probit regression (McKelvey and Zavoina 1975) by the two thresholds of the category that was
-    observed, in whichever tail keeps the digits; `sigma` is the same for all rows.
-    """
-
-    support_parameters = (0,)
-    anchor = 0.0
-
-    @staticmethod
-    def inside(value: Tensor, thresholds: Tensor, shift: Tensor, sigma: Tensor) -> Tensor:
-        return _one_of(value, thresholds)
-
-    @staticmethod
-    def log_kernel(
-        offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor, sigma: Tensor
-    ) -> Tensor:
-        category = statistics[0].clamp(0, thresholds.shape[-1]).long()
-        lower, upper = (
-            x / sigma for x in _around(thresholds, shift.squeeze(-1), category, FARTHEST_QUANTILE)
-        )
-        above = lower + upper > 0
-        low, high = torch.where(above, -upper, lower), torch.where(above, -lower, upper)
-        low = torch.maximum(low, high.clamp_max(0.0) - NEGLIGIBLE)
-        tail = log_ndtr(high)
-        return _where_rising(offset + tail + log1mexp(log_ndtr(low) - tail), thresholds)
-
-    @staticmethod
-    def sample(
-        generator: torch.Generator,
-        shape: tuple[int, ...],
-        thresholds: Tensor,
-        shift: Tensor,
-        sigma: Tensor,
-    ) -> Tensor:
-        noise = (sigma * standard_normal(generator, shape)).unsqueeze(-1)
-        return (noise > thresholds - shift).sum(-1).to(torch.float64)
-
-
-class CumulativeProbitEach(Definition, entry=_cumulative_probit("CumulativeProbitEach", 1)):
-    """`CumulativeProbit` with a `sigma` of each row, of shape `(..., 1)` as the shift."""
-
-    support_parameters = (0,)
-    anchor = 0.0
-    inside = CumulativeProbit.inside
-
-    @staticmethod
-    def log_kernel(
-        offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor, sigma: Tensor
-    ) -> Tensor:
-        return CumulativeProbit.log_kernel(offset, statistics, thresholds, shift, sigma.squeeze(-1))
-
-    @staticmethod
-    def sample(
-        generator: torch.Generator,
-        shape: tuple[int, ...],
-        thresholds: Tensor,
-        shift: Tensor,
-        sigma: Tensor,
-    ) -> Tensor:
-        return CumulativeProbit.sample(generator, shape, thresholds, shift, sigma.squeeze(-1))
-
-
-def _one_of(value: Tensor, thresholds: Tensor) -> Tensor:
-    """Whether values are categories that so many thresholds part."""
-    return counts(value) & (value <= thresholds.shape[-1])
-
-
-def _around(thresholds: Tensor, shift: Tensor, category: Tensor, far: float) -> tuple[Tensor, Tensor]:
-    """The thresholds around a category from its shift: `far`, and finite, beyond the first and the last.
-
-    Finite because sums over categories pick entries.
-    """
-    end = torch.full_like(thresholds[..., :1], far)
-    upper = _at(torch.cat([thresholds, end], -1), category)
-    lower = _at(torch.cat([-end, thresholds], -1), category)
-    return lower - shift, upper - shift
-
-
-def _where_rising(found: Tensor, thresholds: Tensor) -> Tensor:
-    """Densities where thresholds rise, none where they fall."""
-    rising = (torch.diff(thresholds, dim=-1) >= 0).all(-1)
-    return found if bool(rising.all()) else torch.where(rising, found, -math.inf)
-
-
-def _at(vectors: Tensor, index: Tensor) -> Tensor:
-    """Entries of vectors along the last axis, one of each, broadcast over the axes before it."""
-    if index.ndim == 1 and vectors.ndim > 1 and vectors.shape[-2] == 1:
-        own = vectors.squeeze(-2)
-        if not bool(torch.isfinite(own).all()):
-            return own.index_select(-1, index)
-        # several times as fast as a selection, and exact: all other products are 0
-        chosen = torch.nn.functional.one_hot(index, own.shape[-1]).to(own.dtype)
-        return own @ chosen.T
-    index, _ = broadcast_tensors(index, vectors[..., 0])
-    return vectors.expand(*index.shape, vectors.shape[-1]).gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
 
 class DiracDelta(Definition, entry=DIRAC_DELTA):

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from synthstats_lightning.programs.composites import entry_of
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS as ENTRIES
 from synthstats_lightning.programs.laws import COMPOSITES, Law, read_law
-from synthstats_lightning.scoring.distributions.base import Distribution
+from synthstats_lightning.scoring.distributions import (  # noqa: F401
+    bounded,
+    bounded_counts,
+    categories,
+    correlation,
+    counts,
+    fields,
+    folded,
+    location_scale,
+    multivariate,
+    positive,
+    simplex,
+    skewed,
+    timeseries,
+)
+from synthstats_lightning.scoring.distributions.base import REGISTERED, Distribution
 from synthstats_lightning.scoring.distributions.bounded_counts import DiracDelta
 from synthstats_lightning.scoring.distributions.correlation import lkj_cholesky_cov
 from synthstats_lightning.scoring.distributions.mixtures import hurdle, mixture
 from synthstats_lightning.scoring.distributions.ordered import ordered
-from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.timeseries import autoregression, random_walk
 from synthstats_lightning.scoring.distributions.truncated import censored, truncated
 
+DISTRIBUTIONS: Mapping[str, Distribution] = MappingProxyType({name: REGISTERED[name] for name in ENTRIES})
+"""Torch side of `programs.distributions`, by the same names: what the families have registered."""
 _OF_ONE = {"AR": autoregression, "Ordered": ordered, "LKJCholeskyCov": lkj_cholesky_cov}
 
 

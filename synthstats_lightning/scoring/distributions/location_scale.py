@@ -97,7 +97,7 @@ class StudentT(Definition):
     def log_kernel(offset: Tensor, statistics: Statistics, nu: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
         value = statistics[0]
         z = (value - mu) / sigma
-        return offset - 0.5 * (nu + 1.0) * log1p_square(z, nu)
+        return torch.addcmul(offset, log1p_square(z, nu), nu + 1.0, value=-0.5)
 
     @staticmethod
     def sample(

@@ -19,7 +19,7 @@ from synthstats_lightning.scoring.marginals.clusters.integrator import (
 from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock, integrate_gaussian
-from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
+from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups, integrate_groups_of_many
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
 from synthstats_lightning.scoring.score import Integration
 
@@ -87,6 +87,7 @@ INTEGRATORS: tuple[Integrator, ...] = (
     integrate_small_clusters,
     integrate_laplace,
     integrate_clusters,
+    integrate_groups_of_many,
 )
 """In the order in which they are tried."""
 

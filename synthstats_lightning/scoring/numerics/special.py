@@ -85,7 +85,8 @@ FARTHEST = 1e150
 
 def log1p_square(z: Float[Tensor, "*z"], nu: Float[Tensor, "*nu"]) -> Float[Tensor, "*shape"]:
     """`log(1 + z^2 / nu)`, also where the square overflows."""
-    if not bool((z.detach().abs() > FARTHEST).any()):
+    lowest, highest = torch.aminmax(z.detach()) if z.numel() else (z.sum(), z.sum())
+    if not bool((highest > FARTHEST) | (lowest < -FARTHEST)):
         return torch.log1p(z * z / nu)
     far = z.abs() > FARTHEST
     near = torch.where(far, 1.0, z)

@@ -15,7 +15,7 @@ from mpmath import mp, mpf
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.density import reparametrise
-from synthstats_lightning.scoring.distributions.bounded_counts import CumulativeLogit
+from synthstats_lightning.scoring.distributions.categories import CumulativeLogit
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from tests.sandbox.in_process import model_and_graph
 
@@ -69,7 +69,7 @@ def test_rows_are_those_of_all_categories_and_of_pymc(name: str, monkeypatch: py
     assert density.compiled.response_term.distribution is OWN
     (slope,) = torch.autograd.grad(found[found.isfinite()].sum(), theta)
     assert not slope.isnan().any()
-    monkeypatch.setattr(reparametrise, "cumulative_form", lambda *_: None)
+    monkeypatch.setattr(reparametrise, "category_form", lambda *_: None)
     plain, _ = built(name)
     assert plain.compiled.response_term.distribution is not OWN
     wanted = plain.log_likelihood(theta)

@@ -18,7 +18,7 @@ from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox.inside import unneeded
 from synthstats_lightning.scoring.density import reparametrise
-from synthstats_lightning.scoring.distributions.bounded_counts import CumulativeProbit, CumulativeProbitEach
+from synthstats_lightning.scoring.distributions.categories import CumulativeProbit, CumulativeProbitEach
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from tests.sandbox.in_process import model_and_graph
 
@@ -82,7 +82,7 @@ def test_rows_are_those_of_all_categories(name: str, monkeypatch: pytest.MonkeyP
     assert density.compiled.response_term.distribution is own
     (slope,) = torch.autograd.grad(found[found.isfinite()].sum(), theta)
     assert not slope.isnan().any()
-    monkeypatch.setattr(reparametrise, "cumulative_form", lambda *_: None)
+    monkeypatch.setattr(reparametrise, "category_form", lambda *_: None)
     plain = built(name)
     assert plain.compiled.response_term.distribution is not own
     wanted = plain.log_likelihood(theta)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
-from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
+from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from tests.support.benchmark_modules import benchmark_module
 
 benchmark = benchmark_module("normalisation")

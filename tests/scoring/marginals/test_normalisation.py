@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from synthstats_lightning.scoring.distributions import distribution_of
-from synthstats_lightning.scoring.distributions.table import DISTRIBUTIONS
+from synthstats_lightning.scoring.distributions import DISTRIBUTIONS, distribution_of
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.normalisation import log_mass, reciprocal_log_mass
 from tests.scoring.auditing.test_audit import graph_of

@@ -34,6 +34,10 @@ MOST_ROWS = 400
 """Rows up to which integrating such a model costs less than it spares."""
 MOST_LEFT = 8
 """Dimensions that may be left: with more of them the search among them costs more than it spares."""
+MOST_LEFT_OF_MANY = 16
+"""The same where nothing else can be integrated out, of a model of many dimensions."""
+MANY = 30
+"""Dimensions from which on that is taken."""
 SCOUTS = 32
 """Prior draws of the other parameters among which the reference is chosen."""
 SCOUT_POINTS = 64
@@ -46,8 +50,19 @@ NEGLIGIBLE = 20.0
 """Local maxima so many nats below the highest are no modes."""
 
 
+def integrate_groups_of_many(density: Density) -> GroupIntegrated | ConjugateIntegrated | None:
+    """`integrate_groups` where more may be left, for large models from which nothing else can be taken.
+
+    Args:
+        density: The model with its data.
+    """
+    if density.dimension < MANY:
+        return None
+    return integrate_groups(density, most_left=MOST_LEFT_OF_MANY)
+
+
 def integrate_groups(
-    density: Density, fewer_than: int | None = None
+    density: Density, fewer_than: int | None = None, most_left: int = MOST_LEFT
 ) -> GroupIntegrated | ConjugateIntegrated | None:
     """A model without its largest latent of independent elements; `None` where no latent is worth it.
 
@@ -56,6 +71,7 @@ def integrate_groups(
     Args:
         density: The model with its data.
         fewer_than: Dimensions of which some must not be left, `None` for any number.
+        most_left: Dimensions that may be left.
     """
     for grouping in find_groupings(density.compiled):
         left = density.dimension - grouping.size
@@ -64,7 +80,7 @@ def integrate_groups(
         try:
             if (closed := _conjugate(density, grouping)) is not None:
                 return closed
-            if left > MOST_LEFT:
+            if left > most_left:
                 continue
             found = by_nodes(density, grouping)
         except ProgramFailure as failure:

@@ -1,4 +1,4 @@
-"""Ordered categories whose probabilities are differences of a distribution function at thresholds."""
+"""Categories whose probabilities are spelled by logits, or by thresholds of a distribution function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.distributions import Distribution
-from synthstats_lightning.scoring.distributions.bounded_counts import (
+from synthstats_lightning.scoring.distributions.categories import (
+    CategoricalLogit,
     CumulativeLogit,
     CumulativeProbit,
     CumulativeProbitEach,
@@ -18,10 +19,10 @@ from synthstats_lightning.scoring.distributions.bounded_counts import (
 Found = tuple[Distribution, tuple[int, ...]]
 
 
-def cumulative_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None]) -> Found | None:
-    """The ordered logistic or probit form of categories' probabilities, and the nodes of its parameters.
+def category_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None]) -> Found | None:
+    """The form of categories' probabilities that has no need of them all, and the nodes of its parameters.
 
-    Taken are the differences of `0, sigmoid(thresholds - shift), 1`, and of
+    Taken are `softmax(logits)`, the differences of `0, sigmoid(thresholds - shift), 1`, and of
     `0, Phi((thresholds - shift) / sigma), 1`, where `Phi(z)` is spelled `0.5 erfc(-z / sqrt(2))`.
 
     Args:
@@ -32,9 +33,48 @@ def cumulative_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None
     Returns:
         `None` where the probabilities are spelled otherwise.
     """
-    below = _summed(graph, p, constants)
-    if below is None:
+    if not graph.shapes:
         return None
+    logits = _softmax(graph, p)
+    if logits is not None:
+        return CategoricalLogit.distribution, (logits,)
+    below = _summed(graph, p, constants)
+    return None if below is None else _cumulative(graph, below, constants)
+
+
+def _softmax(graph: ModelGraph, p: int) -> int | None:
+    """The node `x` if `p` is spelled `exp(x) / sum(exp(x))` over the last axis, or less its largest entry."""
+    if graph.nodes[p].op != "div":
+        return None
+    top, total = graph.nodes[p].inputs
+    if graph.nodes[top].op != "exp" or _reduced(graph, total, "sum") != top:
+        return None
+    (scores,) = graph.nodes[top].inputs
+    if graph.shapes[scores] != graph.shapes[p]:
+        return None
+    if graph.nodes[scores].op == "sub":
+        whole, largest = graph.nodes[scores].inputs
+        if _reduced(graph, largest, "max") == whole and graph.shapes[whole] == graph.shapes[p]:
+            return whole
+    return scores
+
+
+def _reduced(graph: ModelGraph, node: int, op: str) -> int | None:
+    """The node of which another is a sum or maximum over the last axis, which is kept."""
+    own = graph.shapes[node]
+    if graph.nodes[node].op != "reshape":
+        return None
+    (inner,) = graph.nodes[node].inputs
+    if graph.nodes[inner].op != op:
+        return None
+    (source,) = graph.nodes[inner].inputs
+    shape = graph.shapes[source]
+    last = list(graph.nodes[inner].attributes["axis"]) == [len(shape) - 1]
+    return source if last and own == (*shape[:-1], 1) else None
+
+
+def _cumulative(graph: ModelGraph, below: int, constants: Sequence[Tensor | None]) -> Found | None:
+    """The ordered logistic or probit form by the node of the probabilities of categories up to each."""
     node = graph.nodes[below]
     if node.op == "sigmoid":
         parts = _shifted(graph, node.inputs[0])
@@ -52,7 +92,7 @@ def cumulative_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None
 
 def _summed(graph: ModelGraph, p: int, constants: Sequence[Tensor | None]) -> int | None:
     """The node `f` if `p` is spelled as differences of `0, f, 1` along the last axis."""
-    if graph.nodes[p].op != "sub" or not graph.shapes:
+    if graph.nodes[p].op != "sub":
         return None
     above, below = graph.nodes[p].inputs
     if not (_is_slice(graph, above, [1, None, None]) and _is_slice(graph, below, [None, -1, None])):
