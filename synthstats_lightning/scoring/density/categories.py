@@ -62,7 +62,11 @@ def _softmax(graph: ModelGraph, p: int) -> int | None:
 def _reduced(graph: ModelGraph, node: int, op: str) -> int | None:
     """The node of which another is a sum or maximum over the last axis, which is kept."""
     own = graph.shapes[node]
-    if graph.nodes[node].op != "reshape":
+    kept = [*range(len(own) - 1), "x"]
+    spelled = graph.nodes[node].op
+    if spelled != "reshape" and not (
+        spelled == "transpose" and list(graph.nodes[node].attributes["order"]) == kept
+    ):
         return None
     (inner,) = graph.nodes[node].inputs
     if graph.nodes[inner].op != op:

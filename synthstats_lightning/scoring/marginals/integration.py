@@ -19,7 +19,10 @@ from synthstats_lightning.scoring.marginals.clusters.integrator import (
 from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock, integrate_gaussian
-from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups, integrate_groups_of_many
+from synthstats_lightning.scoring.marginals.groups.integrator import (
+    integrate_groups,
+    integrate_groups_of_many,
+)
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
 from synthstats_lightning.scoring.score import Integration
 

@@ -175,3 +175,35 @@ def test_a_component_collapses_on_many_rows_of_which_some_draws_do_not_show_it()
     x = rng.uniform(1.0, 5.0, 2_200)
     with pytest.raises(ProgramFailure, match=r"\d{3} rows"):
         check(Slopes(x, rng.integers(-3, 4, len(x)).astype(float)))
+
+
+class Bounded(HandTarget):
+    """Rows around `1 / (1 + exp(-x_i))` whose replicates coincide at an end of the range far out."""
+
+    def __init__(self, y):
+        self.y = tensor(y)
+        self.asked = 0
+        prior, draw = normal_prior(0, 1)
+        count = len(y)
+        super().__init__([prior] * count, [draw] * count, self.rows, count)
+
+    @property
+    def parameters(self):
+        return [types.SimpleNamespace(start=0, stop=self.dimension)]
+
+    def rows(self, t):
+        centre = t.sigmoid()
+        return normal_log_prob(self.y, centre, centre * (1 - centre) + 1e-12)
+
+    def sample_response(self, theta, generator, given_response=True):
+        self.asked += len(theta)
+        centre = theta.sigmoid()
+        noise = torch.randn(len(theta), len(self.y), generator=generator, dtype=F)
+        return centre + centre * (1 - centre) * noise
+
+
+def test_ends_of_a_range_far_from_every_row_are_left_after_one_step():
+    model = Bounded(np.linspace(0.2, 0.8, 9))
+    check(model)
+    # every coordinate both ways, and of each of these spikes two points, not one for each coordinate
+    assert model.asked == 18 * 32 + 18 * 2 * 32

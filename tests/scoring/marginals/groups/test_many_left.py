@@ -1,0 +1,73 @@
+"""A rating scale model (Andrich 1978) by softmax: persons are integrated out, items and steps are left."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy import special, stats
+
+from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.groups import integrator
+from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
+from synthstats_lightning.scoring.marginals.integration import integrate
+from tests.scoring.marginals.test_density import Builder
+
+PERSONS, ITEMS, LEVELS = 24, 6, 4
+RNG = np.random.default_rng(9)
+PERSON, ITEM = np.repeat(np.arange(PERSONS), ITEMS), np.tile(np.arange(ITEMS), PERSONS)
+Y = RNG.integers(0, LEVELS, PERSONS * ITEMS)
+
+
+def ratings() -> Density:
+    b = Builder()
+    ability = b.random("Normal", "ability", 0.0, 1.0, shape=(PERSONS,))
+    item = b.random("Normal", "item", 0.0, 1.5, shape=(ITEMS,))
+    step = b.random("Normal", "step", 0.0, 1.5, shape=(LEVELS - 1,))
+    of_row = b.op(
+        "sub",
+        b.op("take", ability, b.covariate("person"), axis=0),
+        b.op("take", item, b.covariate("item"), axis=0),
+    )
+    scaled = b.op(
+        "mul", b.op("reshape", of_row, shape=[len(Y), 1]), b.constant([np.arange(float(LEVELS)).tolist()])
+    )
+    steps = b.op("concatenate", b.constant([0.0]), b.op("cumsum", step, axis=0), axis=0)
+    odds = b.op("exp", b.op("sub", scaled, steps))
+    total = b.op("reshape", b.op("sum", odds, axis=[1]), shape=[len(Y), 1])
+    b.random("Categorical", "y", b.op("div", odds, total), shape=(len(Y),))
+    return b.density({"person": PERSON, "item": ITEM}, Y)
+
+
+def by_quadrature(theta: np.ndarray) -> float:
+    """The likelihood with each person's ability integrated out, by Gauss-Hermite nodes."""
+    item, step = theta[:ITEMS], theta[ITEMS:]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    steps = np.concatenate([[0.0], np.cumsum(step)])
+    total = 0.0
+    for person in range(PERSONS):
+        rows = person == PERSON
+        eta = (nodes[:, None] - item[ITEM[rows]])[..., None] * np.arange(LEVELS) - steps
+        own = np.take_along_axis(eta, Y[rows][None, :, None], 2)[..., 0] - special.logsumexp(eta, 2)
+        total += special.logsumexp(own.sum(1), b=weights / np.sqrt(2 * np.pi))
+    return total
+
+
+def test_persons_of_a_large_model_are_integrated_out_although_much_is_left() -> None:
+    density = ratings()
+    found = integrate(density)
+    assert isinstance(found, GroupIntegrated)
+    assert found.dimension == ITEMS + LEVELS - 1 > integrator.MOST_LEFT
+    theta = 0.7 * torch.randn(
+        3, found.dimension, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
+    log_prior, rows = found.log_prior_and_likelihood(theta)
+    wanted = [by_quadrature(each) for each in theta.numpy()]
+    np.testing.assert_allclose(rows.sum(1).numpy(), wanted, atol=1e-5)
+    np.testing.assert_allclose(
+        log_prior.numpy(), stats.norm.logpdf(theta.numpy(), scale=1.5).sum(1), atol=1e-10
+    )
+
+
+def test_of_a_smaller_model_it_is_left_to_the_estimators() -> None:
+    assert integrator.integrate_groups_of_many(ratings()) is not None
+    assert integrator.integrate_groups(ratings()) is None
