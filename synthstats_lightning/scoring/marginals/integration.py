@@ -23,6 +23,7 @@ from synthstats_lightning.scoring.marginals.groups.integrator import (
     integrate_groups,
     integrate_groups_of_many,
 )
+from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
 from synthstats_lightning.scoring.score import Integration
 
@@ -124,6 +125,9 @@ def integrate(density: Density) -> Density | Integrated:
         work = MORE_WORK if target.dimension > HARDLY_LEFT else LITTLE_WORK
         clusters = integrate_groups(density, most + 1) or integrate_small_clusters(density, most, work)
         target = clusters or target
+    elif isinstance(target, GroupIntegrated) and target.dimension > EASILY_LEFT:
+        # one latent of each group was taken, and of each a second one is left
+        target = integrate_small_clusters(density, target.dimension - FEWER) or target
     _check_size(target)
     return target
 
