@@ -177,7 +177,8 @@ def summary(
     found: dict[str, dict[str, dict[str, Any]]] = {}
     budgets = {cell.budget for cell in cells}
     shared = {each: comparable(cells, budgets if over_budgets else [each]) for each in budgets}
-    for method, budget in dict.fromkeys((cell.method, cell.budget) for cell in cells):
+    kinds = {(cell.method, cell.budget) for cell in cells}
+    for method, budget in sorted(kinds, key=lambda kind: (METHODS.index(kind[0]), kind[1])):
         own = {
             cell: row
             for cell, row in cells.items()
