@@ -57,9 +57,7 @@ class Categorical(Definition):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, p: Tensor) -> Tensor:
         index = statistics[0].clamp(0, p.shape[-1] - 1).long()
-        index, _ = broadcast_tensors(index, p[..., 0])
-        taken = p.expand(*index.shape, p.shape[-1]).gather(-1, index.unsqueeze(-1)).squeeze(-1)
-        return offset + torch.log(taken) - torch.log(p.sum(-1))
+        return offset + torch.log(_at(p, index)) - torch.log(p.sum(-1))
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], p: Tensor) -> Tensor:
@@ -84,10 +82,7 @@ class CategoricalLogit(Definition, entry=_CATEGORICAL_LOGIT):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, logit_p: Tensor) -> Tensor:
         index = statistics[0].clamp(0, logit_p.shape[-1] - 1).long()
-        index, _ = broadcast_tensors(index, logit_p[..., 0])
-        logits = logit_p.expand(*index.shape, logit_p.shape[-1])
-        taken = logits.gather(-1, index.unsqueeze(-1)).squeeze(-1)
-        return offset + taken - torch.logsumexp(logit_p, -1)
+        return offset + _at(logit_p, index) - torch.logsumexp(logit_p, -1)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], logit_p: Tensor) -> Tensor:

@@ -123,8 +123,8 @@ def integrate(density: Density) -> Density | Integrated:
         # what is affine in the likelihood was taken, and of each group something else is left
         most = target.dimension - FEWER
         work = MORE_WORK if target.dimension > HARDLY_LEFT else LITTLE_WORK
-        clusters = integrate_groups(density, most + 1) or integrate_small_clusters(density, most, work)
-        target = clusters or target
+        by_nodes = integrate_groups(density, most + 1) or integrate_small_clusters(density, most, work)
+        target = by_nodes or target
     elif isinstance(target, GroupIntegrated) and target.dimension > EASILY_LEFT:
         # one latent of each group was taken, and of each a second one is left
         target = integrate_small_clusters(density, target.dimension - FEWER) or target

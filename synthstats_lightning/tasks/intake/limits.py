@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
-from synthstats_lightning.tasks.intake.column_reading import Reading, read_column
+from synthstats_lightning.tasks.intake.column_reading import MOSTLY, Reading, read_column
 from synthstats_lightning.tasks.intake.encodings import NumberEncoding
 from synthstats_lightning.tasks.intake.raw_table import Cell
 
@@ -77,14 +77,17 @@ def read_limits(
 
 
 def unless_limits(cells: Sequence[Cell], reading: Reading) -> Reading:
-    """A column as it was read, or as one of no use where it holds numbers and infinity, as only limits do.
+    """A column as it was read, or as one of no use where it holds numbers and much infinity, as limits do.
+
+    A few infinite cells among numbers count as missing, as other cells that are no numbers do.
 
     Args:
         cells: Its cells as they were read.
         reading: What `read_column` makes of them.
     """
     finite = [cell for cell in cells if not sign_of_infinity(cell)]
-    if len(finite) == len(cells) or reading.kind not in ("number", "category"):
+    few = len(finite) >= MOSTLY * len(cells)
+    if few or reading.kind not in ("number", "category"):
         return reading
     if read_column("", finite).kind not in ("number", "boolean"):
         return reading

@@ -175,8 +175,19 @@ def test_numbers_and_infinity_are_no_covariate():
     found = understand(table(end=cells), "time")
     assert role(found, "end") == "left_out"
     assert "end: numbers and infinity: if it is how far the response could be observed" in found.warnings[0]
+    measured = [math.inf if seen else time for seen, time in zip(SEEN, TIMES, strict=True)]
+    assert role(understand(table(end=measured), "time"), "end") == "left_out"
     words = ["inf" if seen else "fin" for seen in SEEN]
     assert role(understand(table(case=words), "time"), "case") == "covariate"
+
+
+@pytest.mark.parametrize("cell", ["inf", math.inf])
+def test_a_few_infinite_cells_of_a_covariate_are_missing(cell):
+    dose = [float(place) for place in range(len(TIMES))]
+    dose = [str(each) for each in dose] if isinstance(cell, str) else dose
+    found = understand(table(dose=[*dose[:-1], cell]), "time")
+    assert role(found, "dose") == "covariate"
+    assert len(found.data["dose"]) == len(TIMES) - 1
 
 
 def test_a_transformed_response_takes_its_limits_along():

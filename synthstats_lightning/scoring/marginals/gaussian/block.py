@@ -214,7 +214,7 @@ class GaussianBlock:
             if self._sufficient is None:
                 moved = influence(found, response)
                 for _ in range(MOST_RAISED):
-                    raised = raised_scales(moved, response.scale, given)
+                    raised = raised_scales(moved, response.scale, given, found.factor.exists)
                     if raised is None:
                         break
                     response = response._replace(scale=raised)

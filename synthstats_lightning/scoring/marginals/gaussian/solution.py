@@ -152,7 +152,10 @@ def influence(found: Solution, rows: Rows) -> Influence:
 
 
 def raised_scales(
-    found: Influence, scale: Float[Tensor, "#particles #rows"], given: Bool[Tensor, " rows"]
+    found: Influence,
+    scale: Float[Tensor, "#particles #rows"],
+    given: Bool[Tensor, " rows"],
+    exists: Bool[Tensor, " particles"],
 ) -> Float[Tensor, "particles rows"] | None:
     """Standard deviations with which what each row is given the others is known to some digits.
 
@@ -165,12 +168,13 @@ def raised_scales(
         found: Residuals and leverages of the rows.
         scale: Their standard deviations, one for all or one a row.
         given: Which of the rows the solution is given.
+        exists: Where there is a solution: leverages mean nothing elsewhere.
 
     Returns:
         `None` where no deviation is too small.
     """
     left = 1.0 - found.leverage
-    small = given & (left < TOO_LITTLE_LEFT)
+    small = exists[:, None] & given & (left < TOO_LITTLE_LEFT)
     if not bool(small.any()):
         return None
     factor = (LEAST_LEFT / left.clamp_min(torch.finfo(torch.float64).eps)).sqrt()
