@@ -387,11 +387,18 @@ def _by_reweighting(target: Target, particles: Particles, first_row: int, deadli
     own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
     if particles.log_proposal is None:
         return psis_loo(own, ratios)
-    if is_noisy(target):
-        # errors that a fold shares with the posterior cancel only where both have the same draws
-        together = torch.where(own.isfinite(), own + ratios, -torch.inf).amax(1)
-        return importance_loo(together, own, ratios)
-    return importance_loo(particles.log_weight, own, ratios)
+    return importance_loo(_posterior_weights(target, particles, own, ratios), own, ratios)
+
+
+def _posterior_weights(target: Target, particles: Particles, own: Tensor, ratios: Tensor) -> Tensor:
+    """Log weights towards the posterior, of the same evaluation as the folds' ratios `[draws]`.
+
+    Errors of a rule, or of an estimate, that a fold shares with the posterior cancel only where both have the
+    same nodes or draws; otherwise they are counted once for each row.
+    """
+    if not is_coupled(target):
+        return particles.log_weight
+    return torch.where(own.isfinite(), own + ratios, -torch.inf).amax(1)
 
 
 def _whole_by_weights(target: Target, particles: Particles) -> bool:
@@ -413,7 +420,7 @@ def _by_columns(target: Target, particles: Particles, first_row: int, deadline: 
         if particles.log_proposal is None:
             yield psis_loo(rows.own, ratios)
         else:
-            yield importance_loo(particles.log_weight, rows.own, ratios)
+            yield importance_loo(_posterior_weights(target, particles, rows.own, ratios), rows.own, ratios)
 
 
 def _joined(first: Particles, second: Particles) -> Particles:

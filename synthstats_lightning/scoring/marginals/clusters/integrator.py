@@ -17,10 +17,13 @@ from synthstats_lightning.scoring.marginals.clusters.modes import Mode, climb
 from synthstats_lightning.scoring.marginals.clusters.quadrature import ORDERS, ClusterQuadrature
 from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.gaussian.affine import propagate
 from synthstats_lightning.scoring.marginals.groups.grouping import row_groups
 
 EASY = 10
 """Dimensions up to which estimators take a whole model well."""
+EASY_ADDITIVE = 32
+"""The same of models whose parameters only add up."""
 MOST_LEFT = 12
 """Most dimensions that may be left."""
 FEW_LEFT = 8
@@ -33,6 +36,8 @@ SCOUTS = 32
 """Prior draws of the other parameters among which the reference is chosen."""
 SCOUT_POINTS = 64
 """Prior draws of the latents at each of them."""
+LINKS = frozenset({"exp", "sigmoid", "add", "sub", "neg", "mul", "div", "take", "index", "reshape"})
+"""Operations that sums of parameters may go through on their way to the response, with constants."""
 CLOSE = 0.005
 """Nats within which a rule agrees with the next one at the reference, to be taken."""
 
@@ -47,7 +52,7 @@ def integrate_small_clusters(
         most_left: Most dimensions that may be left; never more than `FEW_LEFT`.
         most_work: Most densities of rows for one particle.
     """
-    clustering = find_clustering(density.compiled) if density.dimension > EASY else None
+    clustering = None if _is_easy(density) else find_clustering(density.compiled)
     left = density.dimension - (0 if clustering is None else num_latents(clustering))
     if clustering is None or left > min(FEW_LEFT, most_left):
         return None
@@ -61,7 +66,7 @@ def integrate_clusters(density: Density) -> ClusterIntegrated | None:
     Args:
         density: The model with its data.
     """
-    if density.dimension <= EASY or density.num_observations > MOST_ROWS:
+    if _is_easy(density) or density.num_observations > MOST_ROWS:
         return None
     clustering = find_clustering(density.compiled)
     if clustering is None or density.dimension - num_latents(clustering) > MOST_LEFT:
@@ -75,6 +80,24 @@ def integrate_clusters(density: Density) -> ClusterIntegrated | None:
         if failure.category is not FailureCategory.RAISED:
             raise
         return None
+
+
+def _is_easy(density: Density) -> bool:
+    """Whether estimators take the whole model well: of few dimensions, or of effects that are not pooled."""
+    if density.dimension <= EASY:
+        return True
+    compiled = density.compiled
+    if density.dimension > EASY_ADDITIVE or not all(each.constant for each in compiled.parameters):
+        return False
+    graph, constant = compiled.graph, [each is not None for each in compiled.constants]
+    uses = propagate(graph, constant, frozenset(p.node for p in compiled.parameters))
+
+    def is_link(slot: int) -> bool:
+        """Whether one moving value goes through a rising or falling operation."""
+        moving = sum(not constant[i] for i in graph.nodes[slot].inputs)
+        return moving == 1 and graph.nodes[slot].op in LINKS
+
+    return all(not uses[step.slot].culprits or is_link(step.slot) for step in compiled.likelihood_steps)
 
 
 def _plain(parameter: Parameter) -> bool:

@@ -23,8 +23,11 @@ ORDERS = {2: (7, 11, 15), 3: (5, 7, 9)}
 """Nodes along each dimension by number of dimensions: the fewest that do are taken."""
 MORE = 2
 """Nodes more along each dimension for integrals of one row less or more, which nodes are not centred on."""
-FEW_ROWS = 3
-"""Groups of so many rows a latent at most have nodes of their own for each row less or more."""
+FEW_ROWS = (3, 12)
+"""Groups of so many rows a latent at most have nodes of their own for each row less or more.
+
+The second number is for models in which the common nodes are too few.
+"""
 FINEST = {2: 25, 3: 11}
 """Nodes along each dimension for a check."""
 NEGLIGIBLE = 1e-7
@@ -84,16 +87,23 @@ class ClusterQuadrature:
         groups: The rows that read each group.
         reference: Modes at some value of the other parameters, where searches start.
         order: Nodes along each dimension.
+        few_rows: Groups of so many rows a latent at most have nodes of their own for each row less or more.
     """
 
     def __init__(
-        self, integrand: ClusterIntegrand, groups: RowGroups, reference: Mode, order: int | None = None
+        self,
+        integrand: ClusterIntegrand,
+        groups: RowGroups,
+        reference: Mode,
+        order: int | None = None,
+        few_rows: int = FEW_ROWS[0],
     ) -> None:
         self.integrand = integrand
         self.groups = groups
         self.reference = reference
         self.dims = integrand.clustering.dimensions
         self.order = ORDERS[self.dims][0] if order is None else order
+        self.few_rows = few_rows
         self.starts = Starts(reference.flat())
 
     def log_density(self, outer: Outer, given: Bool[Tensor, " rows"]) -> LogDensity:
@@ -140,6 +150,12 @@ class ClusterQuadrature:
             return rule(FINEST[self.dims], self.dims)
         return rule(self.order + MORE * changes, self.dims)
 
+    def with_own_nodes(self) -> ClusterQuadrature:
+        """The same, with nodes of their own for each row less or more in groups of more rows too."""
+        found = ClusterQuadrature(self.integrand, self.groups, self.reference, self.order, FEW_ROWS[1])
+        found.starts = self.starts
+        return found
+
     def integrals(
         self,
         outer: Outer,
@@ -178,7 +194,7 @@ class ClusterQuadrature:
         group is left out or added at a time.
         """
         size = summed(torch.ones(len(given), dtype=torch.float64), self.groups)
-        few = ~self.groups.alone & (size <= FEW_ROWS * self.dims)[self.groups.element]
+        few = ~self.groups.alone & (size <= self.few_rows * self.dims)[self.groups.element]
         changed = found.changed
         for position in range(int(self.groups.rank[few].max()) + 1 if bool(few.any()) else 0):
             turned = few & (self.groups.rank == position)

@@ -8,6 +8,7 @@ and adds to its two shapes, so that sums over an element's rows say all.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
@@ -41,7 +42,7 @@ class Shapes(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What rows do to an element's density, `[particles, rows]` each.
+    """What rows do to an element's density, `[particles, rows]` each, or `[1, rows]`.
 
     Attributes:
         constant: Log of the constant that a row multiplies it by.
@@ -135,16 +136,20 @@ class BetaPair:
         return Shapes(*parts), allowed
 
     def updates(self, outer: Outer) -> Updates:
-        """Successes and failures."""
+        """Successes and failures, the same for all particles `[1, rows]`."""
+        return self._updates
+
+    @cached_property
+    def _updates(self) -> Updates:
         integrand = self.integrand
+        term = integrand.compiled.response_term
         # a logit of 0 is a probability of a half
-        middle = torch.zeros(outer.particles, 1, integrand.parameter.size, dtype=torch.float64)
-        term, values, _ = integrand.evaluated(outer, middle)
+        values = integrand.latent_alone(torch.zeros(1, 1, integrand.parameter.size, dtype=torch.float64))
         response = cast(Tensor, term.value)
         tries = term.allowed_parameters(values)[0]
         successes, failures = TRIALS[term.distribution.name](response, tries[0])
         successes, failures, rows = (
-            integrand.by_row(part, outer.particles) for part in (successes, failures, term.log_prob(values))
+            integrand.by_row(part, 1) for part in (successes, failures, term.log_prob(values))
         )
         shapes = Shapes(successes, failures)
         return Updates(plain(rows + (successes + failures) * math.log(2.0)), shapes)
@@ -190,7 +195,7 @@ class Conjugate:
         before = self.pair.log_normaliser(prior)
         normaliser = self.pair.log_normaliser(_plus(prior, sums, 1.0))
         whole = plain(torch.where(allowed, constant + normaliser - before, -torch.inf))
-        nothing = torch.zeros_like(updates.constant)
+        nothing = torch.zeros(outer.particles, len(given), dtype=torch.float64)
         if not changes:
             return Integrals(whole, nothing, nothing)
         element, sign = self.groups.element, torch.where(given, -1.0, 1.0)

@@ -270,6 +270,18 @@ class Integrand:
             values[slot] = function(*[values[i] for i in inputs])
         return self.compiled.response_term, values, plain(prior.reshape(*u.shape[:2], -1))
 
+    def latent_alone(self, u: Float[Tensor, "particles nodes elements"]) -> list[Tensor | None]:
+        """What the response's term reads at some nodes, where it reads nothing but the latent.
+
+        Args:
+            u: Unconstrained values of the latent.
+        """
+        values = self._values(Outer(len(u), {}), u.shape[1])
+        values[self.parameter.node] = self._constrained(values, self._flat(u))[0]
+        for slot, function, inputs in self.steps:
+            values[slot] = function(*[values[i] for i in inputs])
+        return values
+
     def log_prior(
         self, outer: Outer, u: Float[Tensor, "particles nodes elements"]
     ) -> Float[Tensor, "particles nodes elements"]:
