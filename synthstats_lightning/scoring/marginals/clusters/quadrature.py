@@ -23,11 +23,8 @@ ORDERS = {2: (7, 11, 15), 3: (5, 7, 9)}
 """Nodes along each dimension by number of dimensions: the fewest that do are taken."""
 MORE = 2
 """Nodes more along each dimension for integrals of one row less or more, which nodes are not centred on."""
-FEW_ROWS = (3, 12)
-"""Groups of so many rows a latent at most have nodes of their own for each row less or more.
-
-The second number is for models in which the common nodes are too few.
-"""
+FEW_ROWS = 3
+"""Groups of so many rows a latent at most have nodes of their own for each row less or more."""
 FINEST = {2: 25, 3: 11}
 """Nodes along each dimension for a check."""
 NEGLIGIBLE = 1e-7
@@ -87,7 +84,7 @@ class ClusterQuadrature:
         groups: The rows that read each group.
         reference: Modes at some value of the other parameters, where searches start.
         order: Nodes along each dimension.
-        few_rows: Groups of so many rows a latent at most have nodes of their own for each row less or more.
+        own: Rows that get nodes of their own where they are left out or added, beside those of small groups.
     """
 
     def __init__(
@@ -96,14 +93,16 @@ class ClusterQuadrature:
         groups: RowGroups,
         reference: Mode,
         order: int | None = None,
-        few_rows: int = FEW_ROWS[0],
+        own: Bool[Tensor, " rows"] | None = None,
     ) -> None:
         self.integrand = integrand
         self.groups = groups
         self.reference = reference
         self.dims = integrand.clustering.dimensions
         self.order = ORDERS[self.dims][0] if order is None else order
-        self.few_rows = few_rows
+        size = summed(torch.ones(len(groups.element), dtype=torch.float64), groups)
+        few = ~groups.alone & (size <= FEW_ROWS * self.dims)[groups.element]
+        self.own = few if own is None else few | own
         self.starts = Starts(reference.flat())
 
     def log_density(self, outer: Outer, given: Bool[Tensor, " rows"]) -> LogDensity:
@@ -150,9 +149,13 @@ class ClusterQuadrature:
             return rule(FINEST[self.dims], self.dims)
         return rule(self.order + MORE * changes, self.dims)
 
-    def with_own_nodes(self) -> ClusterQuadrature:
-        """The same, with nodes of their own for each row less or more in groups of more rows too."""
-        found = ClusterQuadrature(self.integrand, self.groups, self.reference, self.order, FEW_ROWS[1])
+    def with_own_nodes(self, rows: Bool[Tensor, " rows"]) -> ClusterQuadrature:
+        """The same, with nodes of their own for some rows where they are left out or added.
+
+        Args:
+            rows: Which ones.
+        """
+        found = ClusterQuadrature(self.integrand, self.groups, self.reference, self.order, self.own | rows)
         found.starts = self.starts
         return found
 
@@ -188,16 +191,15 @@ class ClusterQuadrature:
     def _by_themselves(
         self, outer: Outer, given: Tensor, found: Integrals, mode: Mode, refined: bool
     ) -> Integrals:
-        """Integrals of one row less or more, in groups of few rows with nodes of their own.
+        """Integrals of one row less or more, of some rows with nodes of their own.
 
         Without one of few rows an integrand may be far wider, and with another far narrower. One row of every
         group is left out or added at a time.
         """
-        size = summed(torch.ones(len(given), dtype=torch.float64), self.groups)
-        few = ~self.groups.alone & (size <= self.few_rows * self.dims)[self.groups.element]
+        own = self.own & ~self.groups.alone
         changed = found.changed
-        for position in range(int(self.groups.rank[few].max()) + 1 if bool(few.any()) else 0):
-            turned = few & (self.groups.rank == position)
+        for position in range(int(self.groups.rank[own].max()) + 1 if bool(own.any()) else 0):
+            turned = own & (self.groups.rank == position)
             if bool(turned.any()):
                 rest = self.integrals(outer, given ^ turned, changes=False, refined=refined, near=mode)
                 changed = torch.where(turned, pick_last(rest.given, self.groups.element), changed)

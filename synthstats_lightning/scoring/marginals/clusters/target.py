@@ -29,6 +29,8 @@ THINNED = 3
 """Every so many of the draws of a check are looked at: each takes long."""
 LEAVE_ONE_OUT_TOLERANCE = 0.1
 """The same of the sum over rows of the log density of each given all others."""
+MISPLACED = 0.5
+"""Rows that differ by more than this of an equal share of that get nodes of their own."""
 
 
 class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
@@ -130,33 +132,27 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
             theta: Draws from the posterior of the parameters that are left.
         """
         with torch.no_grad():
-            some = theta[::THINNED]
-            quadrature, check = self.quadrature, self._error(some)
+            usual, refined = (self._tables(theta[::THINNED], finer) for finer in (False, True))
+            found, check = self, _error(usual, refined)
             if math.isnan(check):
                 # without a row an integrand may be too wide for nodes that the rest of the rows placed
-                quadrature = self.quadrature.with_own_nodes()
-                check = type(self)(self.density, self.others, quadrature)._error(some)
+                each = (usual[:, 1:] - refined[:, 1:]).abs().mean(0)
+                wrong = each > MISPLACED * LEAVE_ONE_OUT_TOLERANCE / self.num_observations
+                found = type(self)(self.density, self.others, self.quadrature.with_own_nodes(wrong))
+                usual, refined = (found._tables(theta[::THINNED], finer) for finer in (False, True))
+                check = _error(usual, refined)
             if math.isnan(check):
                 return None
             alone = self._each(theta, lambda o: torch.tensor([float(self.quadrature.has_other_modes(o))]))
             if bool(alone.any()):
                 return None
-        return type(self)(self.density, self.others, quadrature, check)
+        return type(self)(self.density, self.others, found.quadrature, check)
 
-    def _error(self, theta: Tensor) -> float:
-        """Largest difference from a finer rule's densities in nats; NaN where there is too much of it."""
-        usual, refined = (self._both(theta, finer) for finer in (False, True))
-        difference = torch.where(usual.isfinite(), usual - refined, 0.0)
-        check = float(difference[0].abs().max())
-        # of single rows errors average out over the posterior
-        mean = abs(float(difference[1].mean()))
-        return check if check < TOLERANCE and mean < LEAVE_ONE_OUT_TOLERANCE else math.nan
-
-    def _both(self, theta: Tensor, refined: bool) -> Tensor:
-        """Log densities of all rows together, and sums of those of each given all others `[2, particles]`."""
+    def _tables(self, theta: Tensor, refined: bool) -> Tensor:
+        """Log densities of all rows together, then of each given all others `[particles, 1 + rows]`."""
         everything = torch.ones(self.num_observations, dtype=torch.bool)
         found = self._each(theta, lambda outer: packed(self._marginals(outer, everything, refined)))
-        return torch.stack([found[:, 0], (found[:, :1] - found[:, 1:]).sum(1)])
+        return torch.cat([found[:, :1], found[:, :1] - found[:, 1:]], 1)
 
     def outer(self, theta: Float[Tensor, "particles dim"]) -> Outer:
         """What the latents' priors and the likelihood read of the parameters that are left, and these."""
@@ -170,6 +166,15 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
             return function(outer)
         chunks = torch.split(torch.arange(outer.particles), size)
         return torch.cat([function(outer.select(chunk)) for chunk in chunks])
+
+
+def _error(usual: Tensor, refined: Tensor) -> float:
+    """Largest difference of all rows together between two rules in nats; NaN where there is too much of it."""
+    difference = torch.where(usual.isfinite(), usual - refined, 0.0)
+    check = float(difference[:, 0].abs().max())
+    # of single rows errors average out over the posterior
+    mean = abs(float(difference[:, 1:].sum(1).mean()))
+    return check if check < TOLERANCE and mean < LEAVE_ONE_OUT_TOLERANCE else math.nan
 
 
 class _Last(NamedTuple):
