@@ -169,7 +169,7 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
 
 
 def _error(usual: Tensor, refined: Tensor) -> float:
-    """Largest difference of all rows together between two rules in nats; NaN where there is too much of it."""
+    """Largest difference of all rows together between two rules in nats; NaN where it is too large."""
     difference = torch.where(usual.isfinite(), usual - refined, 0.0)
     check = float(difference[:, 0].abs().max())
     # of single rows errors average out over the posterior
