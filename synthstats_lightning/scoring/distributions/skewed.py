@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,7 @@ from synthstats_lightning.scoring.numerics.special import (
     absolute,
     log1mexp,
     log_ndtr,
+    log_ndtr_term,
 )
 
 LARGEST = 700.0
@@ -145,7 +148,13 @@ class ExGaussian(Definition):
     inside = real_line
 
     @staticmethod
-    def _parts(value: Tensor, mu: Tensor, sigma: Tensor, nu: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _parts(
+        value: Tensor,
+        mu: Tensor,
+        sigma: Tensor,
+        nu: Tensor,
+        log_ndtr: Callable[[Tensor], Tensor] = log_ndtr,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Where the exponential part counts, `nu` there, the z-score, and the log of `exp(...) Phi(...)`."""
         modified = nu > SMALLEST_RATIO * sigma
         nu = torch.where(modified, nu, sigma)
@@ -155,7 +164,7 @@ class ExGaussian(Definition):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, mu: Tensor, sigma: Tensor, nu: Tensor) -> Tensor:
-        modified, nu, z, tail = ExGaussian._parts(statistics[0], mu, sigma, nu)
+        modified, nu, z, tail = ExGaussian._parts(statistics[0], mu, sigma, nu, log_ndtr_term)
         normal = -0.5 * z * z - torch.log(sigma) - HALF_LOG_TWO_PI
         return offset + torch.where(modified, tail - torch.log(nu), normal)
 
@@ -198,7 +207,7 @@ class SkewNormal(Definition):
         offset: Tensor, statistics: Statistics, mu: Tensor, sigma: Tensor, alpha: Tensor
     ) -> Tensor:
         z = (statistics[0] - mu) / sigma
-        return torch.addcmul(offset, z, z, value=-0.5) + log_ndtr(alpha * z)
+        return torch.addcmul(offset, z, z, value=-0.5) + log_ndtr_term(alpha * z)
 
     @staticmethod
     def sample(

@@ -72,11 +72,31 @@ def log_ndtr(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     if not bool(far.any()):
         return torch.special.log_ndtr(x)  # type: ignore[no-any-return]
     near: Tensor = torch.special.log_ndtr(torch.where(far, -1.0, x))
-    z = torch.where(far, x, -LOG_NDTR_SERIES)
+    return torch.where(far, _far_below(torch.where(far, x, -LOG_NDTR_SERIES)), near)
+
+
+def _far_below(z: Tensor) -> Tensor:
+    """The asymptotic series of `log_ndtr`."""
     r = z**-2
-    series = torch.log1p(-r * (1.0 - r * (3.0 - r * (15.0 - r * 105.0))))
-    tail = -0.5 * z * z - HALF_LOG_TWO_PI - torch.log(-z) + series
-    return torch.where(far, tail, near)
+    series = torch.log1p(-r * (1.0 - r * (3.0 - r * (15.0 - r * (105.0 - r * 945.0)))))
+    return -0.5 * z * z - HALF_LOG_TWO_PI - torch.log(-z) + series
+
+
+LOG_ERFC = 30.0
+"""As far below zero the complementary error function has all its digits."""
+
+
+def log_ndtr_term(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """`log_ndtr` as a term of a log-density, whose digits count from 1 on: a seventh of the time.
+
+    Far above zero, where it is about 0, it has no relative accuracy.
+    """
+    far = x < -LOG_ERFC
+    some = bool(far.any())
+    near: Tensor = (
+        torch.log(torch.erfc(-math.sqrt(0.5) * (torch.where(far, 0.0, x) if some else x))) - LOG_TWO
+    )
+    return torch.where(far, _far_below(torch.where(far, x, -LOG_ERFC)), near) if some else near
 
 
 FARTHEST = 1e150

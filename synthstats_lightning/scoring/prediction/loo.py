@@ -223,16 +223,24 @@ def _alike(loo: Loo, particles: Particles) -> Bool[Tensor, " rows"]:
 def _trusted(
     target: Target, loo: Loo, particles: Particles, settings: EngineSettings
 ) -> Bool[Tensor, " rows"]:
-    """Rows that reweighting is trusted with: by Pareto k, which is noisy where draws are dear and so few."""
-    trusted = loo.pareto_k <= _largest_k(particles, settings)
-    if densities_each(target) > 1 and particles.log_proposal is not None:
+    """Rows that reweighting is trusted with: by Pareto k, which is noisy where draws are dear and so few.
+
+    Where the posterior's own weights have a tail that is too heavy for a row, and that its evidence is good
+    with, every row has it: then what counts is what a row adds.
+    """
+    largest = _largest_k(particles, settings)
+    trusted = loo.pareto_k <= largest
+    inherited = largest < particles.pareto_k <= good_pareto_k(particles.distinct)
+    if (densities_each(target) > 1 or inherited) and particles.log_proposal is not None:
         trusted |= _alike(loo, particles)
     return trusted
 
 
 def _is_heavy(target: Target, loo: Loo, particles: Particles, settings: EngineSettings) -> bool:
     """Whether many rows look unreliable, and the posterior's own weights have the tail that makes them so."""
-    heavy = ~_trusted(target, loo, particles, settings)
+    heavy = loo.pareto_k > _largest_k(particles, settings)
+    if densities_each(target) > 1:
+        heavy &= ~_alike(loo, particles)
     weighted = particles.log_proposal is not None and particles.pareto_k > SELECTED_K
     return weighted and int(heavy.sum()) > FOLD_CHUNK
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import mpmath as mp
@@ -16,7 +17,7 @@ from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
 from synthstats_lightning.scoring.numerics.erfcx import log_normal_drop
 from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails, log_gamma_tails
-from synthstats_lightning.scoring.numerics.special import log_ndtr
+from synthstats_lightning.scoring.numerics.special import log_ndtr, log_ndtr_term
 from tests.scoring.distributions.test_distributions import PARAMETERS as USUAL_PARAMETERS
 from tests.scoring.distributions.test_distributions import SCIPY
 from tests.scoring.distributions.test_distributions_univariate import FROZEN, PARAMETERS, tensors
@@ -222,11 +223,17 @@ def test_incomplete_beta_in_every_argument() -> None:
     assert torch.autograd.gradcheck(lambda p, q, v: log_beta_tails(p, q, v, 1.0 - v), (*leaves, where))
 
 
-def test_log_ndtr_is_exact_in_the_far_tail_with_its_gradient() -> None:
-    x = torch.tensor([-1e12, -1e6, -200.0, -50.1, -49.9, -1.0, 0.0, 9.0], dtype=torch.float64)
+@pytest.mark.parametrize(("function", "digits"), [(log_ndtr, 0.0), (log_ndtr_term, 1e-15)])
+@pytest.mark.parametrize("lowest", [-1e12, -29.0])
+def test_log_ndtr_is_exact_in_the_far_tail_with_its_gradient(
+    function: Callable[[torch.Tensor], torch.Tensor], digits: float, lowest: float
+) -> None:
+    x = torch.tensor(
+        [-1e12, -1e6, -200.0, -50.1, -49.9, -30.1, -29.9, -12.0, -1.0, 0.0, 2.0, 9.0], dtype=torch.float64
+    ).clamp_min(lowest)
     x.requires_grad_()
-    value = log_ndtr(x)
-    np.testing.assert_allclose(value.detach(), special.log_ndtr(x.detach().numpy()), rtol=1e-13)
+    value = function(x)
+    np.testing.assert_allclose(value.detach(), special.log_ndtr(x.detach().numpy()), rtol=1e-13, atol=digits)
     (slope,) = torch.autograd.grad(value.sum(), x)
     z = x.detach().numpy()
     # the inverse Mills ratio, from the scaled complementary error function
