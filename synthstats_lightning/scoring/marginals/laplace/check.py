@@ -21,6 +21,8 @@ LEAST_SHARE = 0.02
 MOST_POOR = 0.1
 LARGEST_CORRECTION = 1.5
 """Nats by which the mean weight may correct the approximation."""
+OF_KINKS = 6.0
+"""The same of kinked rows: a parabola that is bent as many rows are is as high as the kink that it tops."""
 LARGEST_ERROR = 0.1
 """Standard error, in nats, of an evidence over no other parameter, and of its leave-one-out over rows."""
 LARGEST_DIFFERENCE = 0.05
@@ -93,10 +95,11 @@ def check(target: Weighted, theta: Float[Tensor, "particles outer"]) -> Found | 
         effective = (2.0 * weight.logsumexp(1) - (2.0 * weight).logsumexp(1)).exp() / weight.shape[1]
         poor = float((~(effective > LEAST_SHARE)).to(torch.float64).mean())
         correction = log_mean(weight, 1)
-        if poor > MOST_POOR or not float(correction.median().abs()) < LARGEST_CORRECTION:
+        largest = OF_KINKS if target.likelihood.kinked else LARGEST_CORRECTION
+        if poor > MOST_POOR or not float(correction.median().abs()) < largest:
             return None
         error = _error_alone(target, theta) if target.dimension == 0 else 0.0
-        if target.movers.every:
+        if target.movers.every or target.likelihood.kinked:  # without a kinked row nothing moves
             return Found(error, target.movers) if error < LARGEST_ERROR else None
         elements = target.likelihood.elements
         every = movers_of(torch.ones(elements, elements, dtype=torch.bool), target.likelihood.groups)
@@ -135,9 +138,11 @@ def _some_rows(rows: int) -> Bool[Tensor, " rows"]:
 def _followed(
     target: Weighted, theta: Tensor, movers: Movers, chosen: Bool[Tensor, " rows"]
 ) -> Float[Tensor, " particles"]:
-    """Sums over rows of log densities without each, by some movers, at a few draws from the posterior."""
+    """Sums over rows of log densities of each given all others, by some movers, at a few posterior draws."""
     everything = torch.ones(target.num_observations, dtype=torch.bool)
     if not bool(chosen.all()):
         movers = movers.of(target.copies.chosen(chosen), target.likelihood.groups)
-    changed = target.marginals_by(theta[:FOLLOWED], everything, 4, movers).changed
-    return changed[:, chosen].sum(1) * (len(chosen) / int(chosen.sum()))
+    found = target.marginals_by(theta[:FOLLOWED], everything, 4, movers)
+    # what a search that starts elsewhere changes in the whole is no row's
+    own = found.given[:, None] - found.changed
+    return own[:, chosen].sum(1) * (len(chosen) / int(chosen.sum()))

@@ -160,6 +160,9 @@ def cavities(
     else:
         value = likelihood.rows(outer, proposal.centre[:, None])[:, 0]
         slope, curvature = (spread(part, groups) for part in proposal.sites[1:])
+    if likelihood.kinked:
+        # no parabola of one row is like it: draws stay where they are, and weights say all
+        slope, curvature = torch.zeros_like(slope), torch.zeros_like(curvature)
     curvature = torch.minimum(curvature.clamp_min(0.0), MOST_LEVERAGE[likelihood.shared] / v)
     shift = spread(proposal.shift, groups)
     shrunk = 1.0 - v * curvature

@@ -21,6 +21,7 @@ from synthstats_lightning.scoring.marginals.groups.grouping import (
 )
 from synthstats_lightning.scoring.marginals.groups.integrand import STILL
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
+from synthstats_lightning.scoring.numerics.picks import pick_last
 
 
 class Outer(NamedTuple):
@@ -66,6 +67,7 @@ class Likelihood:
         slots: What must be evaluated before.
         groups: Rows by the element that they read.
         elements: Elements of the predictor.
+        kinked: Whether rows' densities are, so that their bend is taken to be what it is on average.
         shared: Whether what reads an element may be several rows, or one several times.
     """
 
@@ -80,6 +82,7 @@ class Likelihood:
                 steps.append(step)
         self._steps = needed_steps(steps, compiled.response_term.slots)
         self._splits = compiled.response_term.splits(moved)
+        self.kinked: bool = compiled.response_term.distribution.name in KINKED
         read = {i for step in self._steps for i in step.inputs} | set(compiled.response_term.slots)
         constants = compiled.constants
         self.slots: tuple[int, ...] = tuple(
@@ -186,13 +189,27 @@ class Likelihood:
         value = self.summed(self.rows(outer, predictor[:, None]), given)[:, 0]
         (slope,) = torch.autograd.grad(_finite(value).sum(), predictor, create_graph=True)
         second = torch.zeros_like(predictor)
-        if slope.requires_grad:
+        if self.kinked:
+            second = -self._information(outer, predictor, given)
+            second = second if further else second.detach()
+        elif slope.requires_grad:
             (found,) = torch.autograd.grad(
                 _finite(slope).sum(), predictor, create_graph=further, allow_unused=True
             )
             second = second if found is None else found
         curvature = (-second).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(LEAST_CURVATURE, 1e12)
         return Sites(value, _finite(slope), curvature)
+
+    def _information(self, outer: Outer, predictor: Tensor, given: Given) -> Tensor:
+        """Squares of rows' slopes: what minus the second derivative is on average over responses.
+
+        Each row reads one element, so that moving all of them moves it by its own.
+        """
+        step = SHORT * (1.0 + predictor.detach().abs())
+        here = predictor.detach()
+        either = self.rows(outer, torch.stack([here - step, here + step], 1))
+        apart = 2.0 * pick_last(step, self.groups.element)
+        return self.summed((_finite(either[:, 1] - either[:, 0]) / apart).square(), given)
 
     def averaged(
         self,
@@ -241,6 +258,10 @@ NODES, WEIGHTS = _gauss_hermite(5)
 MOST_BENT = 1.5
 """Curvature on average over that at the mode beyond which one step goes too far: of a count of 0 under a wide
 prior it would make the proposal half as wide as the posterior."""
+KINKED = frozenset({"Laplace", "AsymmetricLaplace"})
+"""Distributions whose log-density is straight on both sides of a kink: second derivatives say nothing."""
+SHORT = 1e-6
+"""Step of a difference, relative."""
 LEAST_CURVATURE = 1e-10
 """Where the log-likelihood is less concave than this, or convex, a proposal takes it for this."""
 

@@ -24,6 +24,8 @@ TOLERANCE = 1e-11
 root, and differences over short steps are to be smooth wherever searches start."""
 NEAR = 1e-3
 """The same where draws correct whatever the proposal lacks."""
+AMONG_KINKS = 0.05
+"""The same where slopes jump at every row, so that no gain is smaller."""
 HALVINGS = 10
 """A step that goes too far is cut to the best of so many halves of halves."""
 LOST = 1.0

@@ -33,6 +33,7 @@ from synthstats_lightning.scoring.marginals.laplace.parts import Last, Part, Wei
 from synthstats_lightning.scoring.marginals.laplace.precision import Shape, find_shape
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 from synthstats_lightning.scoring.marginals.laplace.proposal import (
+    AMONG_KINKS,
     NEAR,
     TOLERANCE,
     Proposal,
@@ -145,6 +146,8 @@ class LaplaceIntegrated:
 
     def _movers(self, moved: Tensor) -> list[Movers]:
         """What moves with which row: as little as may do, then more, for where a check says so."""
+        if self.likelihood.kinked:
+            return [movers_of(torch.zeros_like(moved, dtype=torch.bool), self.likelihood.groups)]
         draws, _, _ = LEAVE_ONE_OUT_DRAWS
         most = LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.copies.number)
         found: list[Movers] = []
@@ -456,7 +459,7 @@ class LaplaceIntegrated:
             lambda index, predictor: self.likelihood.sites(outer(index), predictor, given),
             total,
             self.starts.near(part.theta),
-            NEAR if self.corrected else TOLERANCE,
+            AMONG_KINKS if self.likelihood.kinked else NEAR if self.corrected else TOLERANCE,
             averaged if self.corrected else None,
         )
         self.starts.found(part.theta, proposal.mean, proposal.log_mass.isfinite())
