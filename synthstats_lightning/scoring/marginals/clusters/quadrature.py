@@ -153,7 +153,7 @@ class ClusterQuadrature:
         """The same, with nodes of their own for some rows where they are left out or added.
 
         Args:
-            rows: Which ones.
+            rows: Which of the response's rows get them.
         """
         found = ClusterQuadrature(self.integrand, self.groups, self.reference, self.order, self.own | rows)
         found.starts = self.starts
