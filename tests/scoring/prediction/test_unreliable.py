@@ -42,11 +42,14 @@ def found(pareto_k: float, effective: float, density: float = -1.0) -> bool:
     return bool(_unreliable(*posterior(pareto_k, effective, density), EngineSettings())[0])
 
 
-def trusted(nodes: int, pareto_k: float, effective: float, annealed: bool = False) -> bool:
+def trusted(
+    nodes: int, pareto_k: float, effective: float, annealed: bool = False, posterior_k: float = 0.4
+) -> bool:
     """Whether a row is trusted whose density takes so many densities for each draw."""
     target = Noded([], [], lambda theta: theta, 1)
     target.densities_each = nodes
     loo, particles = posterior(pareto_k, effective)
+    particles = particles._replace(pareto_k=posterior_k)
     if annealed:
         particles = particles._replace(log_proposal=None)
     return bool(_trusted(target, loo, particles, EngineSettings())[0])
@@ -69,3 +72,14 @@ def test_nodes_are_dear_so_that_an_even_fold_is_trusted_beyond_a_noisy_pareto_k(
     assert not trusted(1, 0.6, 980.0)
     assert trusted(1, 0.3, 980.0)
     assert not trusted(30, 0.6, 980.0, annealed=True)
+
+
+def test_a_tail_that_every_row_inherits_is_no_row_s_own() -> None:
+    assert trusted(1, 0.62, 980.0, posterior_k=0.6)
+    # a row that adds to it, or has a mean no more
+    assert not trusted(1, 0.62, 600.0, posterior_k=0.6)
+    assert not trusted(1, 1.05, 980.0, posterior_k=0.6)
+    # a posterior that is not good itself, one without that tail, and weights of annealing
+    assert not trusted(1, 0.62, 980.0, posterior_k=0.68)
+    assert not trusted(1, 0.62, 980.0, posterior_k=0.5)
+    assert not trusted(1, 0.62, 980.0, annealed=True, posterior_k=0.6)

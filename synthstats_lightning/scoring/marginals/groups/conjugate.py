@@ -143,16 +143,18 @@ class BetaPair:
     def _updates(self) -> Updates:
         integrand = self.integrand
         term = integrand.compiled.response_term
-        # a logit of 0 is a probability of a half
-        values = integrand.latent_alone(torch.zeros(1, 1, integrand.parameter.size, dtype=torch.float64))
-        response = cast(Tensor, term.value)
-        tries = term.allowed_parameters(values)[0]
-        successes, failures = TRIALS[term.distribution.name](response, tries[0])
-        successes, failures, rows = (
-            integrand.by_row(part, 1) for part in (successes, failures, term.log_prob(values))
-        )
-        shapes = Shapes(successes, failures)
-        return Updates(plain(rows + (successes + failures) * math.log(2.0)), shapes)
+        # kept, so that it is to be of use to gradients wherever it was asked for first
+        with torch.inference_mode(False), torch.no_grad():
+            # a logit of 0 is a probability of a half
+            middle = torch.zeros(1, 1, integrand.parameter.size, dtype=torch.float64)
+            values = integrand.latent_alone(middle)
+            tries = term.allowed_parameters(values)[0]
+            successes, failures = TRIALS[term.distribution.name](cast(Tensor, term.value), tries[0])
+            successes, failures, rows = (
+                integrand.by_row(part, 1) for part in (successes, failures, term.log_prob(values))
+            )
+            constant = plain(rows + (successes + failures) * math.log(2.0))
+        return Updates(constant, Shapes(successes, failures))
 
     def log_normaliser(self, shapes: Shapes) -> Tensor:
         """The logarithm of the beta function."""
