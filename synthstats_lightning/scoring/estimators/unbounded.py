@@ -8,7 +8,9 @@ through data that lie on it. A sampler sees nothing of this, since it never gets
 
 No names of distributions or parameters are looked at. Each coordinate is moved far out both ways, from the
 likeliest of some prior draws; where replicates of a row then coincide, some scale has vanished, and where
-they do is the location of its spike. The locations' derivatives say which rows can be fitted exactly
+they do is the location of its spike. A value where they do before anything is moved has positive probability, as 0
+in a hurdle or a bound of censoring: draws there show nothing, and rows there grow by nothing. The locations'
+derivatives say which rows can be fitted exactly
 together, and the joint density is followed there.
 """
 
@@ -108,6 +110,7 @@ class _Search(NamedTuple):
         theta: The best parameters known `[dim]`.
         response: Values of the rows that count `[rows]`.
         spread: The response's unit.
+        atoms: Values of positive probability, NaN where a row has none `[2, rows]`.
         generator: Of replicates, apart from that of the scores.
     """
 
@@ -116,7 +119,13 @@ class _Search(NamedTuple):
     theta: Float[Tensor, " dim"]
     response: Float[Tensor, " rows"]
     spread: float
+    atoms: Float[Tensor, "2 rows"]
     generator: torch.Generator
+
+    @property
+    def dense(self) -> Bool[Tensor, " rows"]:
+        """Rows whose value has a density."""
+        return ~(self.response == self.atoms).any(0)
 
     @property
     def replicates(self) -> int:
@@ -147,7 +156,11 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
         best = theta[joint.argmax()]
         if not coordinates or not bool(joint.isfinite().any()):
             return
-        search = _Search(model, target, best, values, size, generator)
+        points = torch.cat([theta, best.expand(PRIOR_DRAWS, -1)])
+        atoms = _atoms(model.sample_response(points, generator, False)[:, : len(values)])
+        search = _Search(model, target, best, values, size, atoms, generator)
+        if not bool(search.dense.any()):
+            return
         moved = torch.zeros(2, len(coordinates), target.dimension, dtype=theta.dtype)
         moved[0, torch.arange(len(coordinates)), coordinates] = OUTWARD
         moved[1] = -moved[0]
@@ -155,7 +168,7 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
         found = _spikes(search, best + moved, search.replicates)
         for index in torch.nonzero(found.location.isfinite().any(1))[:, 0].tolist():
             spike = _Spike(coordinates[index % len(coordinates)], 1.0 if index < len(coordinates) else -1.0)
-            rows = _diverges(search, spike, bool(found.whole[index].all()))
+            rows = _diverges(search, spike, bool(found.whole[index][search.dense].all()))
             if rows > 0:
                 raise ProgramFailure(
                     FailureCategory.UNBOUNDED,
@@ -176,12 +189,22 @@ def _candidates(model: Replicated, dimension: int) -> list[int]:
     ]
 
 
+def _atoms(drawn: Float[Tensor, "draws rows"]) -> Float[Tensor, "2 rows"]:
+    """The lowest and the highest value that a row has twice where no scale has vanished; NaN for none."""
+    ordered = drawn.sort(0).values
+    twice = ordered.diff(dim=0) == 0.0
+    lowest = torch.where(twice, ordered[1:], torch.inf).amin(0)
+    highest = torch.where(twice, ordered[1:], -torch.inf).amax(0)
+    return torch.stack([torch.where(each.isfinite(), each, torch.nan) for each in (lowest, highest)])
+
+
 class _Spikes(NamedTuple):
     """Where replicates of each row coincide.
 
     Attributes:
         location: Where two do; NaN where none do `[points, rows]`.
-        whole: Whether all of them do: a component of a mixture leaves others as they were `[points, rows]`.
+        whole: Whether all of them do that are no atoms: a component of a mixture leaves others as they were
+            `[points, rows]`.
     """
 
     location: Float[Tensor, "points rows"]
@@ -194,12 +217,16 @@ def _spikes(search: _Search, points: Float[Tensor, "points dim"], replicates: in
     locations, wholes = [], []
     for some in torch.split(points, max(1, CHUNK // (replicates * rows))):
         drawn = search.model.sample_response(some.repeat_interleave(replicates, 0), search.generator, False)
-        ordered = drawn[:, :rows].reshape(len(some), replicates, rows).sort(1).values
+        drawn = drawn[:, :rows].reshape(len(some), replicates, rows)
+        # not numbers, which are sorted to the end
+        drawn = torch.where((drawn[:, :, None] == search.atoms).any(2), torch.nan, drawn)
+        ordered = drawn.sort(1).values
         gap, index = ordered.diff(dim=1).nan_to_num(nan=torch.inf).min(1)
         location = ordered.gather(1, index[:, None])[:, 0]
         sharp = (gap <= COINCIDENT * search.spread) & location.isfinite()
         locations.append(torch.where(sharp, location, torch.nan))
-        wholes.append(sharp & (ordered[:, -1] - ordered[:, 0] <= COINCIDENT * search.spread))
+        last = ordered.gather(1, (ordered.isfinite().sum(1, keepdim=True) - 1).clamp_min(0))[:, 0]
+        wholes.append(sharp & (last - ordered[:, 0] <= COINCIDENT * search.spread))
     return _Spikes(torch.cat(locations), torch.cat(wholes))
 
 
@@ -245,14 +272,16 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
         points = torch.cat([centre[None], centre + torch.diag(step)])
-        locations = _spikes(search, points, 2 if everywhere else REPLICATES).location
+        two = everywhere and not bool(search.atoms.isfinite().any())
+        locations = _spikes(search, points, 2 if two else REPLICATES).location
         slope = ((locations[1:] - locations[0]) / step[:, None]).T
         slope[:, spike.coordinate] = 0.0
         residual = search.response - locations[0]
-        known = residual.isfinite() & slope.isfinite().all(1)
+        known = search.dense & residual.isfinite() & slope.isfinite().all(1)
         if iteration == 0:
             chosen = known if everywhere else _fitted_together(slope, residual, known, search)
-            if everywhere and not _nearly_fitted(slope, residual, search.spread):
+            dense = search.dense
+            if everywhere and not _nearly_fitted(slope[dense], residual[dense], search.spread):
                 return None
         # of a component of small weight some rows may have no two draws this time
         here = chosen & known

@@ -202,8 +202,38 @@ class Bounded(HandTarget):
         return centre + centre * (1 - centre) * noise
 
 
+class Hurdle(Mixture):
+    """Zero with probability 0.4, else log-normal around the first of the coefficients or a line of both."""
+
+    def parts(self, t):
+        location = t[:, :1] + (t[:, 2:3] * self.x if self.slopes else 0.0)
+        return location.expand(-1, len(self.y)), t[:, -1:].exp().expand(-1, len(self.y))
+
+    def rows(self, t):
+        zero = self.y == 0
+        logs = torch.where(zero, 1.0, self.y).log()
+        above = normal_log_prob(logs, *self.parts(t)) - logs + np.log(0.6)
+        return torch.where(zero, np.log(0.4), above)
+
+    def sample_response(self, theta, generator, given_response=True):
+        location, scale = self.parts(theta)
+        draws = (location + scale * torch.randn(location.shape, generator=generator, dtype=F)).exp()
+        return torch.where(torch.rand(location.shape, generator=generator, dtype=F) < 0.4, 0.0, draws)
+
+
+def test_zeros_of_a_hurdle_are_no_rows_that_a_vanishing_scale_fits():
+    prior = half_normal_prior(1.0)
+    zeros = np.tile([1.0, 0.0, 0.0], 3)
+    for slopes in (False, True):
+        check(Hurdle(np.exp(UNTIED) * zeros, prior, slopes=slopes, common_scale=True))
+        check(Hurdle(0.0 * UNTIED, prior, slopes=slopes, common_scale=True))
+        fitted = np.exp(0.5 + (0.25 * X if slopes else 0.0 * X)) * (1 - zeros)
+        with pytest.raises(ProgramFailure, match="6 rows"):
+            check(Hurdle(fitted, prior, slopes=slopes, common_scale=True))
+
+
 def test_ends_of_a_range_far_from_every_row_are_left_after_one_step():
     model = Bounded(np.linspace(0.2, 0.8, 9))
     check(model)
-    # every coordinate both ways, and of each of these spikes two points, not one for each coordinate
-    assert model.asked == 18 * 32 + 18 * 2 * 32
+    # draws that show atoms, every coordinate both ways, and of each spike two points, not one for each
+    assert model.asked == 2 * 64 + 18 * 32 + 18 * 2 * 32

@@ -21,8 +21,9 @@ LOCATIONS: Mapping[str, tuple[int, ...]] = MappingProxyType(
     }
 )
 """Distributions that are normal given their parameters, and which of these only move them."""
-RESPONSES = frozenset({"Normal", "LogNormal"})
-"""Distributions of a response that is normal, or whose logarithm is, with the first parameter as its mean."""
+RESPONSES: Mapping[str, int] = MappingProxyType({"Normal": 0, "LogNormal": 0, "Hurdle(LogNormal)": 1})
+"""Distributions of a response that is normal, or whose logarithm is, in all rows or, of a hurdle, in those
+above zero; to the place of its mean, which the scale follows."""
 
 _LINEAR = frozenset(
     {
@@ -77,27 +78,29 @@ def find_block(graph: ModelGraph, constant: Sequence[bool]) -> tuple[int, ...]:
     Returns:
         Nodes in topological order; none unless the response depends on one of them.
     """
-    if distribution_of(graph.nodes[graph.response].attributes).name not in RESPONSES:
+    response = graph.nodes[graph.response]
+    place = RESPONSES.get(distribution_of(response.attributes).name)
+    if place is None:
         return ()
     locations: dict[int, tuple[int, ...]] = {
         index: LOCATIONS[name]
         for index, node in enumerate(graph.nodes)
         if node.op == "random" and (name := distribution_of(node.attributes).name) in LOCATIONS
     }
-    locations[graph.response] = (0,)
+    locations[graph.response] = (place,)
     block = frozenset(locations) - {graph.response}
     while block:
         uses = propagate(graph, constant, block)
         leaving = at_fault(graph, uses, {i: locations[i] for i in (*block, graph.response)})
         if not leaving:
-            mean = uses[graph.nodes[graph.response].inputs[0]]
+            mean = uses[response.inputs[place]]
             return tuple(sorted(block)) if mean.sources else ()
         block -= leaving
     return ()
 
 
 def is_hard(graph: ModelGraph, constant: Sequence[bool], block: Collection[int]) -> bool:
-    """Whether other parameters scale a block: its distributions' widths, or what multiplies it in a mean.
+    """Whether other parameters scale a block: its distributions' widths, or what multiplies it.
 
     Then the posterior is a funnel or a banana, also of few dimensions.
 
@@ -107,16 +110,39 @@ def is_hard(graph: ModelGraph, constant: Sequence[bool], block: Collection[int])
         block: What `find_block` found.
     """
     uses = propagate(graph, constant, frozenset(block))
-    for index, node in enumerate(graph.nodes):
-        moved = [bool(uses[i].sources) for i in node.inputs]
-        others = [i for i, moves in zip(node.inputs, moved, strict=True) if not moves and not constant[i]]
-        if node.op == "random":
-            moving = LOCATIONS.get(distribution_of(node.attributes).name, ()) if index in block else ()
-            if index in block and any(i in others for k, i in enumerate(node.inputs) if k not in moving):
-                return True
-        elif any(moved) and others and node.op not in _LINEAR:
-            return True
-    return False
+    return any(_is_widened(graph, constant, uses, index) for index in block) or any(
+        _is_multiplied(graph, constant, uses, index) for index in range(len(graph.nodes))
+    )
+
+
+def is_multiplied(graph: ModelGraph, constant: Sequence[bool], block: Collection[int]) -> bool:
+    """Whether other parameters multiply a block where what it moves is affine in it, as in a product of both.
+
+    Args:
+        graph: A validated model graph.
+        constant: Which nodes depend on no random node.
+        block: What `find_block` found.
+    """
+    uses = propagate(graph, constant, frozenset(block))
+    affine = [index for index, use in enumerate(uses) if use.sources and not use.culprits]
+    return any(_is_multiplied(graph, constant, uses, index) for index in affine)
+
+
+def _is_widened(graph: ModelGraph, constant: Sequence[bool], uses: Sequence[Use], index: int) -> bool:
+    """Whether more than the mean of a block's distribution depends on other parameters."""
+    node = graph.nodes[index]
+    moving = LOCATIONS.get(distribution_of(node.attributes).name, ())
+    return any(not uses[i].sources and not constant[i] for k, i in enumerate(node.inputs) if k not in moving)
+
+
+def _is_multiplied(graph: ModelGraph, constant: Sequence[bool], uses: Sequence[Use], index: int) -> bool:
+    """Whether an operation has both the block and other parameters, and is no sum."""
+    node = graph.nodes[index]
+    if node.op == "random" or node.op in _LINEAR:
+        return False
+    moved = [bool(uses[i].sources) for i in node.inputs]
+    others = [not moves and not constant[i] for i, moves in zip(node.inputs, moved, strict=True)]
+    return any(moved) and any(others)
 
 
 def propagate(graph: ModelGraph, constant: Sequence[bool], block: Sources) -> list[Use]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,15 +14,16 @@ from synthstats_lightning.scoring.density.layout import Parameter, Transform
 from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.distributions.location_scale import Normal
-from synthstats_lightning.scoring.distributions.positive import LogNormal
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.funnels import likelihood_anchors, prior_anchors
 from synthstats_lightning.scoring.marginals.gaussian.affine import (
+    RESPONSES,
     find_block,
     is_hard,
 )
 from synthstats_lightning.scoring.marginals.gaussian.arrow import SMALLEST, find_arrow
 from synthstats_lightning.scoring.marginals.gaussian.band import find_band
+from synthstats_lightning.scoring.marginals.gaussian.hurdle import log_choice
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
 from synthstats_lightning.scoring.marginals.gaussian.pattern import Pattern
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
@@ -74,10 +75,7 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
     if compiled.labels is not None:
         return None
     # a rounded response follows another distribution, whose rows have the probability of intervals
-    if (
-        response.distribution not in (Normal.distribution, LogNormal.distribution)
-        or response.forbidden is not None
-    ):
+    if response.distribution.entry.name not in RESPONSES or response.forbidden is not None:
         return None
     constant = [value is not None for value in compiled.constants]
     nodes = find_block(compiled.graph, constant)
@@ -94,6 +92,22 @@ def integrate_gaussian(density: Density) -> GaussianBlock | None:
     if easy and not block.is_sufficient:
         return None
     return block if block.cost <= MAX_COST and block.integration.check <= TOLERANCE else None
+
+
+class Chunk(NamedTuple):
+    """Some particles, with what their block is solved from.
+
+    Attributes:
+        log_prior: Log prior density of the parameters outside of the block, in nats.
+        prior: Rows of the block's distributions.
+        response: Those of the response.
+        log_choice: What each row's log density has besides, whatever the block, in nats.
+    """
+
+    log_prior: Float[Tensor, " particles"]
+    prior: list[Rows]
+    response: Rows
+    log_choice: Float[Tensor, "#particles rows"]
 
 
 class GaussianBlock:
@@ -120,13 +134,16 @@ class GaussianBlock:
         self.density = density
         self.num_observations: int = density.num_observations
         self._compiled = compiled
-        mean, scale = compiled.graph.nodes[compiled.graph.response].inputs
+        *chances, mean, scale = compiled.graph.nodes[compiled.graph.response].inputs
+        self._mean, self._scale, self._chance = mean, scale, next(iter(chances), None)
         term = compiled.response_term
-        value = cast(Tensor, term.value)
+        value = cast(Tensor, term.value).to(torch.float64)
+        self._normal = torch.ones(self.num_observations, dtype=torch.bool) if not chances else value > 0
         # a log-normal response is normal in its logarithm, times a Jacobian of each row
-        self._jacobian = value if term.distribution is LogNormal.distribution else None
-        self._value = value if self._jacobian is None else value.log()
-        self._block = NormalBlock(density, members, (mean,), (scale,))
+        positive = torch.where(self._normal, value, 1.0)
+        self._jacobian = None if term.distribution.entry is Normal.distribution.entry else positive
+        self._value = value if self._jacobian is None else positive.log()
+        self._block = NormalBlock(density, members, (mean,), (scale, *chances))
         self._size = self._block.size
         self._outer = self._block.outer
         self.dimension: int = len(self._outer)
@@ -161,7 +178,7 @@ class GaussianBlock:
     def _sufficient_rows(self) -> SufficientRows | None:
         """Statistics of many rows, if their mean depends on the block alone and they have one scale."""
         graph, shapes = self._compiled.graph, self._compiled.shapes
-        mean, scale = graph.nodes[graph.response].inputs
+        mean, scale = self._mean, self._scale
         if self.num_observations <= MANY_ROWS or self._size > MOST_ELEMENTS:
             return None
         if math.prod(shapes[scale]) != 1 or self._jacobian is not None or not self._block.is_constant(mean):
@@ -185,9 +202,9 @@ class GaussianBlock:
         """Both at once, with shared work done once."""
         every = torch.ones(self.num_observations, dtype=torch.bool)
         priors, totals = [], []
-        for log_prior, prior, response in self._rows(theta):
-            priors.append(log_prior)
-            totals.append(self._solve(prior, response, every, len(log_prior)).log_evidence)
+        for chunk in self._rows(theta):
+            priors.append(chunk.log_prior)
+            totals.append(self._total(chunk, every))
         shares = (torch.cat(totals) / self.num_observations)[:, None]
         return torch.cat(priors), shares.expand(-1, self.num_observations)
 
@@ -195,11 +212,7 @@ class GaussianBlock:
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"]
     ) -> Float[Tensor, " particles"]:
         """Log density of some rows together."""
-        found = [
-            self._solve(prior, response, given, len(log_prior)).log_evidence
-            for log_prior, prior, response in self._rows(theta)
-        ]
-        return torch.cat(found)
+        return torch.cat([self._total(chunk, given) for chunk in self._rows(theta)])
 
     def marginals(
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"] | None = None
@@ -208,20 +221,23 @@ class GaussianBlock:
         if given is None:
             given = torch.ones(self.num_observations, dtype=torch.bool)
         totals, changes = [], []
-        for log_prior, prior, response in self._rows(theta, each=True):
-            found = self._solve(prior, response, given, len(log_prior))
-            total = found.log_evidence
+        normal = given & self._normal
+        for chunk in self._rows(theta, each=True):
+            response = chunk.response
+            found = self._solve(chunk, response, given)
+            total = found.log_evidence + self._choices(chunk, given)
             if self._sufficient is None:
                 moved = influence(found, response)
                 for _ in range(MOST_RAISED):
-                    raised = raised_scales(moved, response.scale, given, found.factor.exists)
+                    raised = raised_scales(moved, response.scale, normal, found.factor.exists)
                     if raised is None:
                         break
                     response = response._replace(scale=raised)
-                    moved = influence(self._solve(prior, response, given, len(log_prior)), response)
+                    moved = influence(self._solve(chunk, response, given), response)
             else:
                 moved = self._sufficient.influence(found, response.scale)
-            each = without_and_with(moved, response.log_scales(), given)
+            each = without_and_with(moved, response.log_scales(), normal)
+            each = torch.where(self._normal, each, 0.0) + chunk.log_choice
             changed = torch.where(given, total[:, None] - each, total[:, None] + each)
             possible = total.isfinite()[:, None] & changed.isfinite()
             totals.append(total)
@@ -282,21 +298,30 @@ class GaussianBlock:
             given: Which rows are given.
         """
         blocks = []
-        for log_prior, prior, response in self._rows(theta):
-            found = self._solve(prior, response, given, len(log_prior))
+        for chunk in self._rows(theta):
+            found = self._solve(chunk, chunk.response, given)
             noise = torch.randn(found.mean.shape, generator=generator, dtype=torch.float64)
             blocks.append(found.mean + found.factor.away(noise))
         return self._block.whole(theta).index_copy(1, self._block.inner, torch.cat(blocks))
 
-    def _solve(self, prior: Sequence[Rows], response: Rows, given: Tensor, particles: int) -> Solution:
+    def _solve(self, chunk: Chunk, response: Rows, given: Tensor) -> Solution:
         if self._sufficient is not None:
             rows = self._sufficient.given(given, response.scale, response.allowed)
         else:
+            given = given & self._normal
             rows = response if bool(given.all()) else response.some(given)
-        return solve(prior, rows, self._size, particles, self._pattern)
+        return solve(chunk.prior, rows, self._size, len(chunk.log_prior), self._pattern)
 
-    def _rows(self, theta: Tensor, each: bool = False) -> Iterator[tuple[Tensor, list[Rows], Rows]]:
-        """Log prior, rows of the block's distributions and of the response, for particles chunk by chunk.
+    def _total(self, chunk: Chunk, given: Tensor) -> Tensor:
+        """Log density of some rows together."""
+        found = self._solve(chunk, chunk.response, given)
+        return found.log_evidence + self._choices(chunk, given)
+
+    def _choices(self, chunk: Chunk, given: Tensor) -> Tensor:
+        return torch.where(given, chunk.log_choice, 0.0).sum(-1)
+
+    def _rows(self, theta: Tensor, each: bool = False) -> Iterator[Chunk]:
+        """What the block is solved from, for particles chunk by chunk.
 
         Args:
             theta: Parameters outside of the block.
@@ -307,22 +332,21 @@ class GaussianBlock:
         if self._pattern is None:
             width += 4 * self._size**2
         else:
-            entries = self._block.entries(self._compiled.graph.nodes[self._compiled.graph.response].inputs[0])
+            entries = self._block.entries(self._mean)
             width += self._pattern.numbers + self._pattern.work + rows * entries * (entries + 1)
-        mean = self._compiled.graph.nodes[self._compiled.graph.response].inputs[0]
         for part in torch.split(theta, max(1, MEMORY // width)):
-            at = self._block.evaluate(part, [mean] if self.is_sufficient else ())
-            yield at.log_prior, self._block.prior(at), self._response(at)
+            at = self._block.evaluate(part, [self._mean] if self.is_sufficient else ())
+            yield Chunk(at.log_prior, self._block.prior(at), self._response(at), self._log_choice(at))
 
     def _response(self, at: Evaluated) -> Rows:
-        graph, shapes = self._compiled.graph, self._compiled.shapes
-        mean, scale = graph.nodes[graph.response].inputs
-        wanted = shapes[graph.response]
+        wanted = self._compiled.shapes[self._compiled.graph.response]
+        scale = self._block.scale(self._scale, at, wanted)
         if self._sufficient is not None:
-            return constant_rows(self._sufficient.affine, self._block.scale(scale, at, wanted))
-        return response_rows(
-            self._value,
-            self._block.mapped(mean, at, wanted),
-            self._block.scale(scale, at, wanted),
-            self._jacobian,
-        )
+            return constant_rows(self._sufficient.affine, scale)
+        return response_rows(self._value, self._block.mapped(self._mean, at, wanted), scale, self._jacobian)
+
+    def _log_choice(self, at: Evaluated) -> Tensor:
+        if self._chance is None:
+            return torch.zeros(1, self.num_observations, dtype=torch.float64)
+        wanted = self._compiled.shapes[self._compiled.graph.response]
+        return log_choice(self._normal, self._block.scale(self._chance, at, wanted))

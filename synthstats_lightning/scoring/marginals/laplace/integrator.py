@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard
+from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard, is_multiplied
 from synthstats_lightning.scoring.marginals.gaussian.band import Band
 from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
@@ -13,7 +13,10 @@ from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegra
 EASY = 15
 """Dimensions up to which estimators take a whole model well unless other parameters scale the block."""
 FEWEST = 5
-"""Dimensions of a block below which it is not worth it."""
+"""Dimensions of a block below which it is not worth it, unless other parameters multiply it."""
+FEWEST_MULTIPLIED = 3
+"""The same then: draws of the whole model miss the tails of a product, and waves of unknown period have many
+modes."""
 MOST_LEFT = 12
 """Most dimensions that may be left."""
 MAX_BLOCK = 300
@@ -45,9 +48,11 @@ def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
     if predictor is None or compiled.num_observations > MAX_ROWS:
         return None
     size = sum(p.size for p in density.parameters if p.node in predictor.block)
-    if not FEWEST <= size <= MAX_CHAINS or density.dimension - size > MOST_LEFT:
+    if not FEWEST_MULTIPLIED <= size <= MAX_CHAINS or density.dimension - size > MOST_LEFT:
         return None
     constant = [value is not None for value in compiled.constants]
+    if size < FEWEST and not is_multiplied(compiled.graph, constant, predictor.block):
+        return None
     if density.dimension <= EASY and not is_hard(compiled.graph, constant, predictor.block):
         return None
     target = LaplaceIntegrated(density, predictor)

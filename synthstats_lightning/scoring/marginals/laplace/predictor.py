@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ from synthstats_lightning.scoring.marginals.gaussian.affine import (
 )
 from synthstats_lightning.scoring.marginals.labels import dependence
 
+MOST_TRIED = 40
+"""Blocks that are looked at for a larger one."""
+
 
 class Predictor(NamedTuple):
     """A block of normal parameters, and the node through which alone the response depends on it.
@@ -41,8 +45,8 @@ class Predictor(NamedTuple):
 def find_predictor(compiled: Compiled) -> Predictor | None:
     """The largest block, about, that reaches the response through one affine node, row by row.
 
-    Where the response reads several such nodes, as that of a model of mean and scale does, parameters that
-    only the smaller ones depend on leave the block.
+    Where the response reads several such nodes, parameters that only some of them depend on leave the block:
+    of a model of mean and scale those of the smaller, of a change's size and place the place.
 
     Args:
         compiled: The model, compiled.
@@ -59,32 +63,75 @@ def find_predictor(compiled: Compiled) -> Predictor | None:
         for index in plain
         if (name := distribution_of(graph.nodes[index].attributes).name) in LOCATIONS
     }
-    heads = compiled.response_term.slots
-    steps = needed_steps(compiled.steps, heads)
-    block = frozenset(locations)
-    while block:
-        uses = propagate(graph, constant, block)
-        normal = {i: locations[i] for i in block}
-        leaving = at_fault(graph, uses, normal, graph.response)
-        if not leaving:
-            # steps of bounds that depend on others have slots of their own, which no block moves
-            read = {i for step in steps if _bends(uses, step.slot) for i in step.inputs} | set(heads)
-            edge = [i for i in sorted(read) if i < len(uses) and uses[i].sources and not uses[i].culprits]
-            if not edge:
-                return None
-            if len(edge) == 1:
-                element = _elements(compiled, edge[0])
-                return None if element is None else Predictor(tuple(sorted(block)), edge[0], element)
-            leaving = _of_smaller(compiled, uses, edge)
-        block -= leaving
-    return None
+    reading = _Reading(compiled, constant, locations)
+    greedy = reading.through(frozenset(locations), _others)
+    return reading.largest(frozenset(locations), greedy)
+
+
+class _Reading:
+    """What the response reads of blocks of some normal parameters.
+
+    Args:
+        compiled: The model, compiled.
+        constant: Which nodes depend on no random node.
+        locations: The parameters, to those of their own parameters that only move them.
+    """
+
+    def __init__(
+        self, compiled: Compiled, constant: list[bool], locations: Mapping[int, tuple[int, ...]]
+    ) -> None:
+        self.compiled, self.constant, self.locations = compiled, constant, locations
+        self.heads = compiled.response_term.slots
+        self.steps = needed_steps(compiled.steps, self.heads)
+        self.tried: set[Sources] = set()
+
+    def edge(self, block: Sources) -> tuple[Sources, list[Use], list[int]]:
+        """What is left of a block where its own densities are normal, and the last nodes affine in that."""
+        graph = self.compiled.graph
+        while True:
+            uses = propagate(graph, self.constant, block)
+            leaving = at_fault(graph, uses, {i: self.locations[i] for i in block}, graph.response)
+            if not leaving:
+                break
+            block -= leaving
+        # steps of bounds that depend on others have slots of their own, which no block moves
+        read = {i for step in self.steps if _bends(uses, step.slot) for i in step.inputs} | set(self.heads)
+        edge = [i for i in sorted(read) if i < len(uses) and uses[i].sources and not uses[i].culprits]
+        return block, uses, edge
+
+    def through(
+        self, block: Sources, leaving: Callable[[Compiled, list[Use], list[int]], Sources]
+    ) -> Predictor | None:
+        """What is left when, as long as there are several such nodes, something leaves the block."""
+        block, uses, edge = self.edge(block)
+        while len(edge) > 1:
+            block, uses, edge = self.edge(block - leaving(self.compiled, uses, edge))
+        if not edge:
+            return None
+        element = _elements(self.compiled, edge[0])
+        return None if element is None else Predictor(tuple(sorted(block)), edge[0], element)
+
+    def largest(self, block: Sources, best: Predictor | None) -> Predictor | None:
+        """The largest that is found by having one node after the other leave, in every order."""
+        block, uses, edge = self.edge(block)
+        size = 0 if best is None else _dimensions(self.compiled, frozenset(best.block))
+        if block in self.tried or len(self.tried) == MOST_TRIED or _dimensions(self.compiled, block) <= size:
+            return best
+        self.tried.add(block)
+        if len(edge) == 1:
+            element = _elements(self.compiled, edge[0])
+            return best if element is None else Predictor(tuple(sorted(block)), edge[0], element)
+        for one in edge:
+            others = NOTHING.union(*(uses[i].sources for i in edge if i != one))
+            best = self.largest(block - ((uses[one].sources - others) or uses[one].sources), best)
+        return best
 
 
 def _bends(uses: list[Use], slot: int) -> bool:
     return slot < len(uses) and bool(uses[slot].culprits)
 
 
-def _of_smaller(compiled: Compiled, uses: list[Use], edge: list[int]) -> Sources:
+def _others(compiled: Compiled, uses: list[Use], edge: list[int]) -> Sources:
     """What must leave so that one of several nodes remains: the sources of others that the largest lacks."""
     largest = max(edge, key=lambda i: (_dimensions(compiled, uses[i].sources), -i))
     others = NOTHING.union(*(uses[i].sources for i in edge if i != largest))

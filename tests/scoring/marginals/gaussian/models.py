@@ -35,6 +35,20 @@ def logarithmic(law: str = "LogNormal", values: np.ndarray | None = None, centre
     return b.density(DATA, np.exp(Y) if values is None else values)
 
 
+def hurdle() -> Density:
+    """A third of the rows are zero, with chances of their own; the others as above, with a common scale."""
+    b = Builder()
+    mu, tau = b.random("Normal", "mu", 0.0, 2.0), b.random("HalfNormal", "tau", 0.0, 1.0)
+    effect = b.random("Normal", "effect", mu, tau, shape=(GROUPS,))
+    psi = b.random("Beta", "psi", 2.0, 2.0, shape=(GROUPS,))
+    chances = b.op("take", psi, b.covariate("g"), axis=0)
+    mean = b.op("take", effect, b.covariate("g"), axis=0)
+    inputs = tuple(b.lift(x) for x in (chances, mean, b.random("HalfNormal", "s", 0.0, 1.0)))
+    fields = {"distribution": "Hurdle", "components": ["LogNormal"], "name": "y", "shape": [ROWS]}
+    b.add(Node("random", inputs, fields))
+    return b.density(DATA, np.where(np.arange(ROWS) % 3 == 1, 0.0, np.exp(Y)))
+
+
 def ridge(design: np.ndarray = DESIGN) -> Density:
     b = Builder()
     tau = b.random("HalfNormal", "tau", 0.0, 1.0)
@@ -198,6 +212,7 @@ MODELS = (
     one_way,
     noncentred_one_way,
     logarithmic,
+    hurdle,
     slopes,
     walk,
     autoregression,

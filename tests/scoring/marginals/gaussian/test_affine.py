@@ -138,9 +138,20 @@ def test_a_link_around_the_mean_leaves_no_block(build: Callable[[], Any]) -> Non
     constant = [value is not None for value in constant_values(graph, models.DATA)]
     assert find_block(graph, constant)
     *nodes, response = graph.nodes
-    mean, scale = response.inputs
-    bent = (*nodes, Node("tanh", (mean,)), Node("random", (len(nodes), scale), response.attributes))
+    *chances, mean, scale = response.inputs
+    inputs = (*chances, len(nodes), scale)
+    bent = (*nodes, Node("tanh", (mean,)), Node("random", inputs, response.attributes))
     assert find_block(ModelGraph(bent, len(bent) - 1), [*constant[:-1], False, False]) == ()
+
+
+def test_what_moves_the_chance_of_a_hurdle_is_not_in_its_block() -> None:
+    b = Builder()
+    x, z = (b.random("Normal", name, 0.0, 1.0, shape=(models.ROWS,)) for name in "xz")
+    chance = b.op("sigmoid", b.op("add", x, z))
+    inputs = (chance, b.op("add", x, b.random("Normal", "level", 0.0, 1.0)), b.lift(1.0))
+    fields = {"distribution": "Hurdle", "components": ["LogNormal"], "name": "y", "shape": [models.ROWS]}
+    b.add(Node("random", inputs, fields))
+    assert block_of(b) == {"level"}
 
 
 def test_what_scales_a_block_makes_it_hard() -> None:

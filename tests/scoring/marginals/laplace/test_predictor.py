@@ -59,6 +59,30 @@ def test_of_two_predictors_the_larger_keeps_its_sources() -> None:
     assert names(counts(b, rate)) == {"effect"}
 
 
+def test_of_a_change_only_its_place_leaves_the_block() -> None:
+    """All of these are as large: only without the place is everything else affine."""
+    b = Builder()
+    level, slope, change, place = (b.random("Normal", name, 0.0, 1.0) for name in ("a", "b", "c", "m"))
+    after = b.op("maximum", b.op("sub", b.covariate("x"), place), 0.0)
+    mean = b.op("add", level, b.op("mul", slope, b.covariate("x")), b.op("mul", change, after))
+    density = counts(b, b.op("exp", mean))
+    assert names(density) == {"a", "b", "c"}
+    assert integrate_laplace(density) is not None
+
+
+def test_small_blocks_are_taken_where_another_parameter_multiplies_them() -> None:
+    def built(size: int, multiplied: bool) -> Density:
+        b = Builder()
+        slope = b.random("Normal", "slope", 0.0, 1.0, shape=(size,))
+        one = b.op("dot", b.constant(np.vander(DATA["x"], size).tolist()), slope)
+        turn = b.op("sin", b.op("mul", b.random("HalfNormal", "turn", 0.0, 1.0), b.covariate("x")))
+        return counts(b, b.op("exp", b.op("mul", one, turn) if multiplied else b.op("add", one, turn)))
+
+    assert integrate_laplace(built(3, True)) is not None
+    assert integrate_laplace(built(3, False)) is None
+    assert integrate_laplace(built(2, True)) is None
+
+
 def test_what_scales_an_effect_is_not_in_its_block() -> None:
     b = Builder()
     log_scale = b.random("Normal", "log_scale", 0.0, 1.0)
