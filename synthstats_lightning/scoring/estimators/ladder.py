@@ -27,6 +27,7 @@ from synthstats_lightning.scoring.estimators.optimise import distinct
 from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
 from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, find_modes
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
+from synthstats_lightning.scoring.estimators.scan import with_scanned
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     given_up,
@@ -129,6 +130,7 @@ def climb(
         searching = replace(settings, prior_draws=prior_draws, starts=effort * settings.starts)
         pilot = draw_pilot(searched, searching, generator)
         optimum = find_modes(searched, pilot, searching, generator, deadline)
+        optimum = with_scanned(searched, optimum, pilot, searching, deadline)
         modes = survey_modes(searched, optimum, pilot)
         last = effort >= settings.search_growth
         if modes.unseen > MOST_UNSEEN:

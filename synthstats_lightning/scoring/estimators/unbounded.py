@@ -8,10 +8,10 @@ through data that lie on it. A sampler sees nothing of this, since it never gets
 
 No names of distributions or parameters are looked at. Each coordinate is moved far out both ways, from the
 likeliest of some prior draws; where replicates of a row then coincide, some scale has vanished, and where
-they do is the location of its spike. A value where they do before anything is moved has positive probability, as 0
-in a hurdle or a bound of censoring: draws there show nothing, and rows there grow by nothing. The locations'
-derivatives say which rows can be fitted exactly
-together, and the joint density is followed there.
+they do is the location of its spike. A value where they do before anything is moved has positive
+probability, as 0 in a hurdle or a bound of censoring: draws there show nothing, and rows there grow by
+nothing. The locations' derivatives say which rows can be fitted exactly together, and the joint density is
+followed there.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""Modes that lie along one coordinate: what no prior draw comes near, a look along the line shows.
+
+The likelihood of a wave's frequency has a peak for each whole number of periods in the data, as narrow as one
+over their length, and that of a change's place one for each gap; of a few dozen starts none may lie in the
+highest. With all else integrated out, or at its optimum, such peaks are those of a line through the best
+mode, and a batch of points costs little more than one.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import Target, evaluate_totals
+from synthstats_lightning.scoring.estimators.optimise import Optimum, maximise
+from synthstats_lightning.scoring.estimators.pilot import Pilot
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+
+MOST_SCANNED = 12
+"""Dimensions up to which every coordinate is scanned."""
+REACH = 12.0
+"""How far either way, in interquartile half-ranges of the prior: a normal one's eight standard deviations."""
+COARSE = 64
+"""Points of a first look, which shows whether there is more than one peak."""
+FINE = 1024
+"""Points where there is."""
+MOST_PEAKS = 8
+"""Peaks of a coordinate that searches start from, the highest ones."""
+BELOW = 25.0
+"""Peaks so many nats below the best mode are left alone."""
+ROUNDS = 3
+"""How often a scan follows one that has found a better mode."""
+
+
+def with_scanned(
+    target: Target, optimum: Optimum, pilot: Pilot, settings: EngineSettings, deadline: Deadline
+) -> Optimum:
+    """A search for modes with those that lines through its best one lead to.
+
+    Args:
+        target: The model with its data.
+        optimum: Where each start ended.
+        pilot: Prior draws, whose spread is the lines' unit.
+        settings: Iterations and tolerance of the searches.
+        deadline: Checked between batches.
+
+    Returns:
+        The same, and the ends of the searches from other peaks; the same alone where there are none.
+    """
+    if optimum.theta.shape[1] > MOST_SCANNED:
+        return optimum
+
+    def log_density(theta: Tensor, group: Tensor) -> Tensor:
+        return evaluate_totals(target, theta.flatten(0, 1)).log_joint.reshape(theta.shape[:2])
+
+    for _ in range(ROUNDS):
+        value = torch.where(optimum.converged, optimum.value, -torch.inf)
+        best = int(value.argmax())
+        if not bool(value[best].isfinite()):
+            break
+        peaks = [
+            peak
+            for coordinate in range(optimum.theta.shape[1])
+            for peak in _peaks(target, optimum, best, coordinate, pilot, deadline)
+        ]
+        if not peaks:
+            break
+        found = maximise(log_density, torch.stack(peaks), settings, deadline)
+        joined = torch.where(found.joined >= 0, found.joined + len(optimum.theta), found.joined)
+        optimum = Optimum(
+            *(torch.cat(parts) for parts in zip(optimum, found._replace(joined=joined), strict=True))
+        )
+        if not bool((found.converged & (found.value > value[best])).any()):
+            break
+    return optimum
+
+
+def _peaks(
+    target: Target, optimum: Optimum, best: int, coordinate: int, pilot: Pilot, deadline: Deadline
+) -> list[Float[Tensor, " dim"]]:
+    """Local maxima along a coordinate through the best mode, without that mode itself."""
+    mode, unit = optimum.theta[best], pilot.spread[coordinate]
+    floor = float(optimum.value[best]) - BELOW
+    for count in (COARSE, FINE):
+        deadline.check("mode search")
+        points = mode.repeat(count, 1)
+        offset = torch.linspace(-REACH, REACH, count, dtype=mode.dtype)
+        points[:, coordinate] += offset * unit
+        with torch.no_grad():
+            value = evaluate_totals(target, points).log_joint.nan_to_num(nan=-torch.inf)
+        peaks = _maxima(value)
+        # the mode's own is at one of the two points around it
+        peaks = peaks[offset[peaks].abs() > 2.0 * REACH / count]
+        if len(peaks) == 0:
+            return []
+    peaks = peaks[value[peaks] > floor]
+    highest = peaks[value[peaks].argsort(descending=True, stable=True)[:MOST_PEAKS]]
+    return list(points[highest])
+
+
+def _maxima(value: Float[Tensor, " points"]) -> Int[Tensor, " peaks"]:
+    """Indices of points that are above one neighbour and not below the other."""
+    inner = value[1:-1]
+    return torch.nonzero((inner > value[:-2]) & (inner >= value[2:]) & inner.isfinite())[:, 0] + 1
