@@ -24,7 +24,6 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_uniform,
 )
 from synthstats_lightning.scoring.numerics.gamma import (
-    LARGE,
     log_beta_binomial,
     log_binomial,
     log_hypergeometric,
@@ -38,6 +37,9 @@ from synthstats_lightning.scoring.numerics.special import (
 
 LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
+MANY_TRIALS = 1e5
+"""Trials up to which log-probabilities by plain log-gammas are exact to 1e-9; these are of data alone, so that a
+draw costs one logarithm. Sums of deviances cost ten times as much."""
 MOST_FROM_URN = 4096
 """Draws from an urn that are made one by one; beyond, their number is as good as normal."""
 _BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
@@ -112,7 +114,7 @@ class BinomialLogit(Definition, entry=_BINOMIAL_LOGIT):
         rest = (n - value).clamp_min(0.0)
         logit = logit_p.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
         plain = value * logit - n * softplus(logit) - torch.lgamma(rest + 1.0) + torch.lgamma(n + 1.0)
-        large = n > LARGE
+        large = n > MANY_TRIALS
         if not bool(large.any()):
             return offset + plain - torch.lgamma(value + 1.0)
         share, other = torch.sigmoid(logit), torch.sigmoid(-logit)
@@ -138,7 +140,7 @@ class Binomial(Definition):
         rest = (n - value).clamp_min(0.0)
         plain = count_log(value, p) + count_log1p(rest, -p) - torch.lgamma(rest + 1.0) + torch.lgamma(n + 1.0)
         plain = plain - torch.lgamma(value + 1.0)
-        large = (n > LARGE) & (p > 0) & (p < 1)
+        large = (n > MANY_TRIALS) & (p > 0) & (p < 1)
         if not bool(large.any()):
             return offset + plain
         share = torch.where(large, p, 0.5)

@@ -27,7 +27,7 @@ from synthstats_lightning.scoring.estimators.optimise import distinct
 from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
 from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, find_modes
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
-from synthstats_lightning.scoring.estimators.scan import with_scanned
+from synthstats_lightning.scoring.estimators.scan import COARSE, FEWER, FINE, with_scanned
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     given_up,
@@ -125,12 +125,13 @@ def climb(
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
     effort, searched = 1, smooth_form(target)
+    points = FEWER if is_dear(target) or densities_each(target) > 1 else (COARSE, FINE)
     while True:
         prior_draws = math.isqrt(effort) * settings.prior_draws
         searching = replace(settings, prior_draws=prior_draws, starts=effort * settings.starts)
         pilot = draw_pilot(searched, searching, generator)
         optimum = find_modes(searched, pilot, searching, generator, deadline)
-        optimum = with_scanned(searched, optimum, pilot, searching, deadline)
+        optimum = with_scanned(searched, optimum, pilot, searching, deadline, points)
         modes = survey_modes(searched, optimum, pilot)
         last = effort >= settings.search_growth
         if modes.unseen > MOST_UNSEEN:

@@ -25,16 +25,25 @@ COARSE = 64
 """Points of a first look, which shows whether there is more than one peak."""
 FINE = 1024
 """Points where there is."""
+FEWER = (32, 512)
+"""Both, where each density is a search or a sum over nodes."""
 MOST_PEAKS = 8
 """Peaks of a coordinate that searches start from, the highest ones."""
 BELOW = 25.0
 """Peaks so many nats below the best mode are left alone."""
+VALLEY = 1.0
+"""What is not at least so many nats above the lowest point between it and the best mode is no other peak."""
 ROUNDS = 3
 """How often a scan follows one that has found a better mode."""
 
 
 def with_scanned(
-    target: Target, optimum: Optimum, pilot: Pilot, settings: EngineSettings, deadline: Deadline
+    target: Target,
+    optimum: Optimum,
+    pilot: Pilot,
+    settings: EngineSettings,
+    deadline: Deadline,
+    counts: tuple[int, int] = (COARSE, FINE),
 ) -> Optimum:
     """A search for modes with those that lines through its best one lead to.
 
@@ -44,6 +53,7 @@ def with_scanned(
         pilot: Prior draws, whose spread is the lines' unit.
         settings: Iterations and tolerance of the searches.
         deadline: Checked between batches.
+        counts: Points of a first look at a line, and where it shows more than one peak.
 
     Returns:
         The same, and the ends of the searches from other peaks; the same alone where there are none.
@@ -62,7 +72,7 @@ def with_scanned(
         peaks = [
             peak
             for coordinate in range(optimum.theta.shape[1])
-            for peak in _peaks(target, optimum, best, coordinate, pilot, deadline)
+            for peak in _peaks(target, optimum, best, coordinate, pilot, deadline, counts)
         ]
         if not peaks:
             break
@@ -77,12 +87,18 @@ def with_scanned(
 
 
 def _peaks(
-    target: Target, optimum: Optimum, best: int, coordinate: int, pilot: Pilot, deadline: Deadline
+    target: Target,
+    optimum: Optimum,
+    best: int,
+    coordinate: int,
+    pilot: Pilot,
+    deadline: Deadline,
+    counts: tuple[int, int],
 ) -> list[Float[Tensor, " dim"]]:
     """Local maxima along a coordinate through the best mode, without that mode itself."""
     mode, unit = optimum.theta[best], pilot.spread[coordinate]
     floor = float(optimum.value[best]) - BELOW
-    for count in (COARSE, FINE):
+    for count in counts:
         deadline.check("mode search")
         points = mode.repeat(count, 1)
         offset = torch.linspace(-REACH, REACH, count, dtype=mode.dtype)
@@ -90,8 +106,7 @@ def _peaks(
         with torch.no_grad():
             value = evaluate_totals(target, points).log_joint.nan_to_num(nan=-torch.inf)
         peaks = _maxima(value)
-        # the mode's own is at one of the two points around it
-        peaks = peaks[offset[peaks].abs() > 2.0 * REACH / count]
+        peaks = peaks[value[peaks] > _lowest_on_the_way(value)[peaks] + VALLEY]
         if len(peaks) == 0:
             return []
     peaks = peaks[value[peaks] > floor]
@@ -103,3 +118,10 @@ def _maxima(value: Float[Tensor, " points"]) -> Int[Tensor, " peaks"]:
     """Indices of points that are above one neighbour and not below the other."""
     inner = value[1:-1]
     return torch.nonzero((inner > value[:-2]) & (inner >= value[2:]) & inner.isfinite())[:, 0] + 1
+
+
+def _lowest_on_the_way(value: Float[Tensor, " points"]) -> Float[Tensor, " points"]:
+    """The lowest value between each point and the middle of the line, where the mode is."""
+    middle = len(value) // 2
+    left = value[:middle].flip(0).cummin(0).values.flip(0)
+    return torch.cat([left, value[middle:].cummin(0).values])

@@ -37,6 +37,8 @@ SCANNED = 200
 """Prior draws of the latents among which a check looks for other modes."""
 OTHER_MODE = 0.5
 """Distance in scales from which on another mode is one."""
+FAR_AWAY = 6.0
+"""Starts so many standard deviations of a prior from its middle are looked at."""
 RELEVANT = 8.0
 """Modes so many nats below the highest are not."""
 
@@ -132,6 +134,7 @@ class ClusterQuadrature:
             log_density = self.log_density(outer, given)
             if near is None and outer.theta is not None and self.starts.known:
                 near = Mode.of_flat(self.starts.near(outer.theta), self.reference)
+                near = self._within_reach(outer, log_density, near)
             found = climb(log_density, self._start(outer, log_density) if near is None else near)
             if outer.theta is not None:
                 flat = found.flat()
@@ -271,13 +274,44 @@ class ClusterQuadrature:
         best = value.nan_to_num(nan=-torch.inf).argmax(1, keepdim=True)
         return Mode(centre.gather(1, best[..., None].expand(-1, -1, -1, self.dims))[:, 0], known.root)
 
+    def _within_reach(self, outer: Outer, log_density: LogDensity, near: Mode) -> Mode:
+        """Starts whose priors are not so narrow elsewhere that no step from there leads to the mode.
+
+        Of a start that is many prior standard deviations away each latent alone, or all of them, may be put
+        into the middle of its prior, whichever is highest; no root is wider than the prior.
+        """
+        mean, sd = self._prior(outer, near.centre)
+        away = ((near.centre - mean).abs() > FAR_AWAY * sd).flatten(1).any(1)
+        chosen = torch.nonzero(away)[:, 0]
+        if len(chosen) == 0:
+            return near
+        here, mean, sd = near.select(chosen), mean[chosen], sd[chosen]
+        latents = torch.eye(self.dims, dtype=torch.bool)
+        moved = [here.centre, mean, *(torch.where(latent, mean, here.centre) for latent in latents)]
+        centre = torch.stack(moved, 1)
+        best = log_density(centre, chosen).nan_to_num(nan=-torch.inf).argmax(1, keepdim=True)
+        narrower = (sd / here.root.norm(dim=-1)).clamp_max(1.0)
+        return Mode(
+            near.centre.index_copy(
+                0, chosen, centre.gather(1, best[..., None].expand(-1, -1, -1, self.dims))[:, 0]
+            ),
+            near.root.index_copy(0, chosen, here.root * narrower[..., None]),
+        )
+
     def _prior_centre(self, outer: Outer, otherwise: Tensor) -> Tensor:
-        """Means of the latents' priors `[particles, groups, dims]`, where they are known."""
-        found = otherwise.flatten(1).clone()
+        return self._prior(outer, otherwise)[0]
+
+    def _prior(self, outer: Outer, otherwise: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations of the latents' priors `[particles, groups, dims]`, where known."""
+        means, sds = otherwise.flatten(1).clone(), torch.full_like(otherwise.flatten(1), torch.inf)
         for part, places in zip(self.integrand.parts, self.integrand.places, strict=True):
             moments = MOMENTS.get(part.parameter.distribution.name)
             if moments is not None:
-                mean = moments(*part.hyperparameters(outer))[0]
-                mean = mean.expand(outer.particles, *part.padded).reshape(outer.particles, -1)
-                found[:, places] = torch.where(mean.isfinite(), mean, found[:, places])
-        return found.reshape(otherwise.shape)
+                mean, sd = (
+                    each.expand(outer.particles, *part.padded).reshape(outer.particles, -1)
+                    for each in moments(*part.hyperparameters(outer))[:2]
+                )
+                known = mean.isfinite() & sd.isfinite() & (sd > 0)
+                means[:, places] = torch.where(known, mean, means[:, places])
+                sds[:, places] = torch.where(known, sd, torch.inf)
+        return means.reshape(otherwise.shape), sds.reshape(otherwise.shape)
