@@ -38,8 +38,8 @@ from synthstats_lightning.scoring.numerics.special import (
 LARGEST_LOGIT = 1e100
 """Keeps 0 successes at infinite log-odds from becoming 0 * inf."""
 MANY_TRIALS = 1e5
-"""Trials up to which log-probabilities by plain log-gammas are exact to 1e-9. These are of data alone, so that
-a draw costs one logarithm; sums of deviances cost ten times as much."""
+"""Trials up to which log-probabilities by plain log-gammas are exact to 1e-9. These are of data alone, so
+that a draw costs one logarithm; sums of deviances cost ten times as much."""
 MOST_FROM_URN = 4096
 """Draws from an urn that are made one by one; beyond, their number is as good as normal."""
 _BERNOULLI_LOGIT = entry("BernoulliLogit", {"logit_p": Domain.REAL}, Support.BINARY)
