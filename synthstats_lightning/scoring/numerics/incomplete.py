@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
+from scipy.special import gammainc, gammaincc
 from torch import Tensor
 
 from synthstats_lightning.scoring.numerics.gamma import log_beta_kernel, log_gamma_kernel
@@ -21,6 +23,8 @@ CONVERGED = 1e-15
 SETTLED = 1e-12
 """How near the end must have come; past it the function is undefined instead of wrong."""
 TINY = 1e-300
+SMALLEST_LOG = -600.0
+"""Logarithms of tails above it are those of SciPy's functions, which have no gradients in the shape."""
 
 
 def log_gamma_tails(
@@ -48,9 +52,19 @@ def log_gamma_tails(
 def _log_gamma_tail(a: Tensor, x: Tensor, low: Tensor) -> Tensor:
     """Log of P(a, x) where `low`, of Q(a, x) elsewhere."""
     log_weight = log_gamma_kernel(a, x, torch.log(x))
-    series = _gamma_series(a, torch.where(low, x, a))
-    fraction = _gamma_fraction(torch.where(low, 1.0, a), torch.where(low, 3.0, x))
-    return log_weight + torch.log(torch.where(low, series, fraction))
+    if torch.is_grad_enabled() and (a.requires_grad or x.requires_grad):
+        series = _gamma_series(a, torch.where(low, x, a))
+        fraction = _gamma_fraction(torch.where(low, 1.0, a), torch.where(low, 3.0, x))
+        return log_weight + torch.log(torch.where(low, series, fraction))
+    log_tail = torch.empty_like(log_weight)
+    for side, ours, theirs in ((low, _gamma_series, gammainc), (~low, _gamma_fraction, gammaincc)):
+        shape, point = a[side].detach(), x[side].detach()
+        found = torch.as_tensor(theirs(shape.cpu().numpy(), point.cpu().numpy()), device=a.device).log()
+        # what is too small for a number of its own has a logarithm all the same
+        small = ~(found > SMALLEST_LOG)
+        found[small] = log_weight[side][small] + torch.log(ours(shape[small], point[small]))
+        log_tail[side] = found
+    return log_tail
 
 
 class _LogGammaTail(torch.autograd.Function):
@@ -111,38 +125,31 @@ def student_t_log_cdf(t: Float[Tensor, "*t"], nu: Float[Tensor, "*nu"]) -> Float
 
 
 def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
-    term = 1.0 / a
-    total = term
-    for n in range(1, MAX_TERMS):
+    def advance(n: int, a: Tensor, x: Tensor, term: Tensor, total: Tensor) -> tuple[Tensor, ...]:
         term = term * x / (a + n)
         total = total + term
-        if n % CHECK_EVERY == 0 and bool((term <= PRECISION * total).all()):
-            break
-    return _converged(total, term / total)
+        return term / total, term, total
+
+    return _settled(advance, (a, x), (1.0 / a, 1.0 / a), PRECISION)
 
 
 def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
-    b = x + 1.0 - a
-    c = torch.full_like(b, 1.0 / TINY)
-    d = 1.0 / b
-    total = d
-    for n in range(1, MAX_TERMS):
+    def advance(n: int, a: Tensor, b: Tensor, c: Tensor, d: Tensor, total: Tensor) -> tuple[Tensor, ...]:
         numerator = -n * (n - a)
         b = b + 2.0
         d = 1.0 / _nonzero(numerator * d + b)
         c = _nonzero(b + numerator / c)
         step = c * d
-        total = total * step
-        if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= CONVERGED).all()):
-            break
-    return _converged(total, step - 1.0)
+        return step - 1.0, b, c, d, total * step
+
+    b = x + 1.0 - a
+    return _settled(advance, (a,), (b, torch.full_like(b, 1.0 / TINY), 1.0 / b, 1.0 / b), CONVERGED)
 
 
 def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    c = torch.ones_like(x)
-    d = 1.0 / _nonzero(1.0 - (a + b) * x / (a + 1.0))
-    total = d
-    for n in range(1, MAX_TERMS):
+    def advance(
+        n: int, a: Tensor, b: Tensor, x: Tensor, c: Tensor, d: Tensor, total: Tensor
+    ) -> tuple[Tensor, ...]:
         even = n * (b - n) * x / ((a - 1.0 + 2 * n) * (a + 2 * n))
         d = 1.0 / _nonzero(1.0 + even * d)
         c = _nonzero(1.0 + even / c)
@@ -151,10 +158,55 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         d = 1.0 / _nonzero(1.0 + odd * d)
         c = _nonzero(1.0 + odd / c)
         step = c * d
-        total = total * step
-        if n % CHECK_EVERY == 0 and bool(((step - 1.0).abs() <= CONVERGED).all()):
+        return step - 1.0, c, d, total * step
+
+    d = 1.0 / _nonzero(1.0 - (a + b) * x / (a + 1.0))
+    return _settled(advance, (a, b, x), (torch.ones_like(x), d, d), CONVERGED)
+
+
+def _settled(
+    advance: Callable[..., tuple[Tensor, ...]],
+    arguments: tuple[Tensor, ...],
+    state: tuple[Tensor, ...],
+    enough: float,
+) -> Tensor:
+    """A sum or product of as many terms as each element needs; NaN where they ran out before it settled.
+
+    Without gradients elements leave as they settle: few need the hundreds of terms that the last one does.
+
+    Args:
+        advance: From the number of a term, the arguments and the state to the last change, relative to the
+            total, and the next state.
+        arguments: What does not change, all of one shape.
+        state: Where to start; the last one is the total.
+        enough: Changes up to this do not matter.
+    """
+    if torch.is_grad_enabled() and any(each.requires_grad for each in (*arguments, *state)):
+        for n in range(1, MAX_TERMS):
+            change, *rest = advance(n, *arguments, *state)
+            state = tuple(rest)
+            if n % CHECK_EVERY == 0 and bool((change.abs() <= enough).all()):
+                break
+        return _converged(state[-1], change)
+    shape = state[-1].shape
+    arguments, state = (tuple(each.flatten() for each in some) for some in (arguments, state))
+    found = torch.full_like(state[-1], torch.nan)
+    left = torch.arange(len(found), device=found.device)
+    for n in range(1, MAX_TERMS):
+        change, *rest = advance(n, *arguments, *state)
+        state = tuple(rest)
+        if n % CHECK_EVERY:
+            continue
+        # what is not a number stays none
+        going = change.abs() > enough
+        if not bool(going.all()):
+            found[left[~going]] = state[-1][~going]
+            left, change = left[going], change[going]
+            arguments, state = (tuple(each[going] for each in some) for some in (arguments, state))
+        if len(left) == 0:
             break
-    return _converged(total, step - 1.0)
+    found[left] = _converged(state[-1], change)
+    return found.reshape(shape)
 
 
 def _converged(total: Tensor, change: Tensor) -> Tensor:

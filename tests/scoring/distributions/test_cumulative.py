@@ -207,6 +207,22 @@ def test_incomplete_gamma_in_every_argument() -> None:
     assert torch.autograd.gradcheck(log_gamma_tails, (shape, where))
 
 
+def test_incomplete_gamma_with_and_without_gradients() -> None:
+    """With gradients by our own series, without by SciPy, by ours too where a tail is no number of its own."""
+    a = torch.tensor([0.05, 2.5, 23.0, 300.0, 2e4], dtype=torch.float64)[:, None]
+    x = a * torch.tensor([1e-3, 0.2, 0.9, 1.1, 4.0, 60.0], dtype=torch.float64)
+    plain = log_gamma_tails(a, x)
+    assert float(torch.stack(plain).min()) < -700.0
+    for ours, theirs in zip(log_gamma_tails(a.clone().requires_grad_(True), x), plain, strict=True):
+        torch.testing.assert_close(theirs, ours.detach(), rtol=1e-12, atol=1e-12)
+    # an element is what it is alone, also beside one that is not a number
+    every = torch.cat([x.flatten(), torch.tensor([torch.nan])])
+    shapes = torch.cat([a.expand_as(x).flatten(), torch.ones(1)])
+    lower = log_gamma_tails(shapes, every)[0]
+    assert bool(lower[-1].isnan())
+    assert torch.equal(lower[:-1], plain[0].flatten())
+
+
 def test_incomplete_beta_in_every_argument() -> None:
     a = torch.tensor([0.3, 2.0, 50.0, 600.0], dtype=torch.float64)[:, None, None]
     b = torch.tensor([0.5, 4.0, 300.0], dtype=torch.float64)[:, None]
