@@ -208,7 +208,7 @@ def test_incomplete_gamma_in_every_argument() -> None:
 
 
 def test_incomplete_gamma_with_and_without_gradients() -> None:
-    """With gradients by our own series, without by SciPy, by ours too where a tail is no number of its own."""
+    """With gradients by our own series, without by SciPy, by ours too where a tail is no number."""
     a = torch.tensor([0.05, 2.5, 23.0, 300.0, 2e4], dtype=torch.float64)[:, None]
     x = a * torch.tensor([1e-3, 0.2, 0.9, 1.1, 4.0, 60.0], dtype=torch.float64)
     plain = log_gamma_tails(a, x)
