@@ -130,7 +130,18 @@ def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
         total = total + term
         return term / total, term, total
 
-    return _settled(advance, (a, x), (1.0 / a, 1.0 / a), PRECISION)
+    def advance_by_several(n: int, a: Tensor, x: Tensor, term: Tensor, total: Tensor) -> tuple[Tensor, ...]:
+        last = n * CHECK_EVERY
+        steps = torch.arange(last - CHECK_EVERY + 1, last + 1, dtype=a.dtype, device=a.device)
+        terms = term[..., None] * torch.cumprod(x[..., None] / (a[..., None] + steps), -1)
+        term, total = terms[..., -1], total + terms.sum(-1)
+        return term / total, term, total
+
+    start = (1.0 / a, 1.0 / a)
+    if torch.is_grad_enabled() and (a.requires_grad or x.requires_grad):
+        return _settled(advance, (a, x), start, PRECISION)
+    # far below the mode of a large shape there are hundreds of terms
+    return _settled(advance_by_several, (a, x), start, PRECISION, CHECK_EVERY)
 
 
 def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
@@ -169,6 +180,7 @@ def _settled(
     arguments: tuple[Tensor, ...],
     state: tuple[Tensor, ...],
     enough: float,
+    block: int = 1,
 ) -> Tensor:
     """A sum or product of as many terms as each element needs; NaN where they ran out before it settled.
 
@@ -180,22 +192,24 @@ def _settled(
         arguments: What does not change, all of one shape.
         state: Where to start; the last one is the total.
         enough: Changes up to this do not matter.
+        block: Terms that one call of `advance` adds.
     """
+    calls, check_every = MAX_TERMS // block, CHECK_EVERY // block
     if torch.is_grad_enabled() and any(each.requires_grad for each in (*arguments, *state)):
-        for n in range(1, MAX_TERMS):
+        for n in range(1, calls):
             change, *rest = advance(n, *arguments, *state)
             state = tuple(rest)
-            if n % CHECK_EVERY == 0 and bool((change.abs() <= enough).all()):
+            if n % check_every == 0 and bool((change.abs() <= enough).all()):
                 break
         return _converged(state[-1], change)
     shape = state[-1].shape
     arguments, state = (tuple(each.flatten() for each in some) for some in (arguments, state))
     found = torch.full_like(state[-1], torch.nan)
     left = torch.arange(len(found), device=found.device)
-    for n in range(1, MAX_TERMS):
+    for n in range(1, calls):
         change, *rest = advance(n, *arguments, *state)
         state = tuple(rest)
-        if n % CHECK_EVERY:
+        if n % check_every:
             continue
         # what is not a number stays none
         going = change.abs() > enough
