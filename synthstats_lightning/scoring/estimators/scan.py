@@ -69,11 +69,7 @@ def with_scanned(
         best = int(value.argmax())
         if not bool(value[best].isfinite()):
             break
-        peaks = [
-            peak
-            for coordinate in range(optimum.theta.shape[1])
-            for peak in _peaks(target, optimum, best, coordinate, pilot, deadline, counts)
-        ]
+        peaks = _peaks(target, optimum, best, pilot, deadline, counts)
         if not peaks:
             break
         found = maximise(log_density, torch.stack(peaks), settings, deadline)
@@ -90,28 +86,38 @@ def _peaks(
     target: Target,
     optimum: Optimum,
     best: int,
-    coordinate: int,
     pilot: Pilot,
     deadline: Deadline,
     counts: tuple[int, int],
 ) -> list[Float[Tensor, " dim"]]:
-    """Local maxima along a coordinate through the best mode, without that mode itself."""
-    mode, unit = optimum.theta[best], pilot.spread[coordinate]
-    floor = float(optimum.value[best]) - BELOW
+    """Local maxima along each coordinate through the best mode, without that mode itself."""
+    mode, floor = optimum.theta[best], float(optimum.value[best]) - BELOW
+    # all lines at once: a call costs more than its points
+    along, found = torch.eye(len(mode), dtype=mode.dtype) * pilot.spread, []
     for count in counts:
         deadline.check("mode search")
-        points = mode.repeat(count, 1)
         offset = torch.linspace(-REACH, REACH, count, dtype=mode.dtype)
-        points[:, coordinate] += offset * unit
+        points = mode + offset[:, None] * along[:, None]
         with torch.no_grad():
-            value = evaluate_totals(target, points).log_joint.nan_to_num(nan=-torch.inf)
-        peaks = _maxima(value)
-        peaks = peaks[value[peaks] > _lowest_on_the_way(value)[peaks] + VALLEY]
-        if len(peaks) == 0:
+            value = evaluate_totals(target, points.flatten(0, 1)).log_joint.nan_to_num(nan=-torch.inf)
+        lines = value.reshape(len(along), count)
+        found = [_separate(line) for line in lines]
+        several = torch.tensor([len(peaks) > 0 for peaks in found])
+        if not bool(several.any()):
             return []
-    peaks = peaks[value[peaks] > floor]
-    highest = peaks[value[peaks].argsort(descending=True, stable=True)[:MOST_PEAKS]]
-    return list(points[highest])
+        along = along[several]
+    best_peaks = []
+    for line, peaks, on_line in zip(lines, found, points, strict=True):
+        high = peaks[line[peaks] > floor]
+        high = high[line[high].argsort(descending=True, stable=True)[:MOST_PEAKS]]
+        best_peaks += list(on_line[high])
+    return best_peaks
+
+
+def _separate(value: Float[Tensor, " points"]) -> Int[Tensor, " peaks"]:
+    """Indices of maxima with a valley between them and the middle."""
+    peaks = _maxima(value)
+    return peaks[value[peaks] > _lowest_on_the_way(value)[peaks] + VALLEY]
 
 
 def _maxima(value: Float[Tensor, " points"]) -> Int[Tensor, " peaks"]:
