@@ -71,6 +71,8 @@ FOLLOWED = (14.0, 20.0)
 """Between these distances the growth of the joint density is measured: residuals' rounding is below."""
 SLOWEST = 0.1
 """Rows' density must grow at least so fast with the coordinate."""
+CERTAIN = 1e-6
+"""Log of a probability, in nats, with rounding."""
 MARGIN = 0.25
 """A rate of growth that is above minus this, in units of the scale's own, counts as not below 0."""
 
@@ -158,6 +160,11 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
             return
         points = torch.cat([theta, best.expand(PRIOR_DRAWS, -1)])
         atoms = _atoms(model.sample_response(points, generator, False)[:, : len(values)])
+        held = (values == atoms).any(0)
+        if bool(held.any()):
+            # a probability is at most 1: more is the density of a scale that is too small to show in draws
+            density = evaluate(target, theta).log_likelihood.amax(0) > CERTAIN
+            atoms = torch.where(held & density, torch.nan, atoms)
         search = _Search(model, target, best, values, size, atoms, generator)
         if not bool(search.dense.any()):
             return

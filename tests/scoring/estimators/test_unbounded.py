@@ -232,6 +232,21 @@ def test_zeros_of_a_hurdle_are_no_rows_that_a_vanishing_scale_fits():
             check(Hurdle(fitted, prior, slopes=slopes, common_scale=True))
 
 
+class Needle(Mixture):
+    """One component at a number, with a scale that no draw of it shows: they all are that number."""
+
+    def parts(self, t):
+        means = torch.stack([torch.full_like(t[:, 0], 2.62), t[:, 1]], 1)
+        return means[:, :, None].expand(-1, -1, len(self.y)), super().parts(t)[1]
+
+
+def test_a_needle_is_no_value_of_positive_probability():
+    tied = np.concatenate([UNTIED[:6], [2.62, 2.62, 2.62]])
+    with pytest.raises(ProgramFailure, match="3 rows"):
+        check(Needle(tied, half_normal_prior(1e-20)))
+    check(Needle(UNTIED[:6], half_normal_prior(1e-20)))
+
+
 def test_ends_of_a_range_far_from_every_row_are_left_after_one_step():
     model = Bounded(np.linspace(0.2, 0.8, 9))
     check(model)
