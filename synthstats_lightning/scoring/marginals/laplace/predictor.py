@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -64,8 +64,7 @@ def find_predictor(compiled: Compiled) -> Predictor | None:
         if (name := distribution_of(graph.nodes[index].attributes).name) in LOCATIONS
     }
     reading = _Reading(compiled, constant, locations)
-    greedy = reading.through(frozenset(locations), _others)
-    return reading.largest(frozenset(locations), greedy)
+    return reading.largest(frozenset(locations), reading.greedy(frozenset(locations)))
 
 
 class _Reading:
@@ -99,13 +98,11 @@ class _Reading:
         edge = [i for i in sorted(read) if i < len(uses) and uses[i].sources and not uses[i].culprits]
         return block, uses, edge
 
-    def through(
-        self, block: Sources, leaving: Callable[[Compiled, list[Use], list[int]], Sources]
-    ) -> Predictor | None:
-        """What is left when, as long as there are several such nodes, something leaves the block."""
+    def greedy(self, block: Sources) -> Predictor | None:
+        """What is left when of several such nodes the largest remains."""
         block, uses, edge = self.edge(block)
         while len(edge) > 1:
-            block, uses, edge = self.edge(block - leaving(self.compiled, uses, edge))
+            block, uses, edge = self.edge(block - _others(self.compiled, uses, edge))
         if not edge:
             return None
         element = _elements(self.compiled, edge[0])
