@@ -27,12 +27,29 @@ SMALLEST_LOG = -600.0
 """Logarithms of tails above it are those of SciPy's functions, which have no gradients in the shape."""
 
 
+def _far_terms(count: int) -> tuple[tuple[int, ...], ...]:
+    """Coefficients of the polynomials `b_1, ..., b_count` of DLMF 8.11.8, from the linear one upwards."""
+    terms = [(1,)]
+    for k in range(2, count + 1):
+        # b_k(z) = z (1 - z) b'_(k-1)(z) + (2 k - 1) z b_(k-1)(z)
+        same = [power * each for power, each in enumerate(terms[-1], 1)]
+        next_up = [(2 * k - 1 - power) * each for power, each in enumerate(terms[-1], 1)]
+        terms.append(tuple(up + down for up, down in zip([*same, 0], [0, *next_up], strict=True)))
+    return tuple(terms)
+
+
+FAR_TERMS = _far_terms(8)
+"""What multiplies the powers of `a / (x - a)**2` in the series of a far tail."""
+
+
 def log_gamma_tails(
     a: Float[Tensor, "*a"], x: Float[Tensor, "*x"]
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """Logs of the regularised incomplete gamma functions P(a, x) and Q(a, x).
 
-    By the power series below the mode and Lentz's continued fraction above it (DLMF 8.11.4 and 8.9.2).
+    With gradients in the shape by the power series below the mode and Lentz's continued fraction above it
+    (DLMF 8.11.4 and 8.9.2); else by SciPy's functions, and by an asymptotic series where those underflow
+    (DLMF 8.11.6 and 8.11.7).
 
     Args:
         a: Positive shape of the distribution.
@@ -57,14 +74,35 @@ def _log_gamma_tail(a: Tensor, x: Tensor, low: Tensor) -> Tensor:
         fraction = _gamma_fraction(torch.where(low, 1.0, a), torch.where(low, 3.0, x))
         return log_weight + torch.log(torch.where(low, series, fraction))
     log_tail = torch.empty_like(log_weight)
-    for side, ours, theirs in ((low, _gamma_series, gammainc), (~low, _gamma_fraction, gammaincc)):
+    for side, theirs in ((low, gammainc), (~low, gammaincc)):
         shape, point = a[side].detach(), x[side].detach()
         found = torch.as_tensor(theirs(shape.cpu().numpy(), point.cpu().numpy()), device=a.device).log()
         # what is too small for a number of its own has a logarithm all the same
         small = ~(found > SMALLEST_LOG)
-        found[small] = log_weight[side][small] + torch.log(ours(shape[small], point[small]))
+        if bool(small.any()):
+            found[small] = log_weight[side][small] + torch.log(_far_tail(shape[small], point[small]))
         log_tail[side] = found
     return log_tail
+
+
+def _far_tail(a: Tensor, x: Tensor) -> Tensor:
+    """The lower or upper incomplete gamma function over `x**a * exp(-x)`, far from the mode.
+
+    By the first terms of DLMF 8.11.6 and 8.11.7, which below `SMALLEST_LOG` leave the last digit of a double
+    (a relative error of 3e-16 against 40 digits, shapes from 0.1 to 1e8).
+    """
+    larger, gap = torch.maximum(a, x), x - a
+    ratio = torch.where(x < a, x, a) / larger
+    step = -larger / (gap * gap)
+    total, power = torch.ones_like(gap), torch.ones_like(gap)
+    for rising in FAR_TERMS:
+        power = power * step
+        # the polynomial in x / a, or the same in a / x with its coefficients the other way round
+        below, above = torch.zeros_like(ratio), torch.zeros_like(ratio)
+        for first, last in zip(rising, reversed(rising), strict=True):
+            above, below = above * ratio + first, below * ratio + last
+        total = total + power * torch.where(x < a, below * ratio, above)
+    return total / gap.abs()
 
 
 class _LogGammaTail(torch.autograd.Function):
@@ -130,18 +168,7 @@ def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
         total = total + term
         return term / total, term, total
 
-    def advance_by_several(n: int, a: Tensor, x: Tensor, term: Tensor, total: Tensor) -> tuple[Tensor, ...]:
-        last = n * CHECK_EVERY
-        steps = torch.arange(last - CHECK_EVERY + 1, last + 1, dtype=a.dtype, device=a.device)
-        terms = term[..., None] * torch.cumprod(x[..., None] / (a[..., None] + steps), -1)
-        term, total = terms[..., -1], total + terms.sum(-1)
-        return term / total, term, total
-
-    start = (1.0 / a, 1.0 / a)
-    if torch.is_grad_enabled() and (a.requires_grad or x.requires_grad):
-        return _settled(advance, (a, x), start, PRECISION)
-    # far below the mode of a large shape there are hundreds of terms
-    return _settled(advance_by_several, (a, x), start, PRECISION, CHECK_EVERY)
+    return _settled(advance, (a, x), (1.0 / a, 1.0 / a), PRECISION)
 
 
 def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
@@ -180,7 +207,6 @@ def _settled(
     arguments: tuple[Tensor, ...],
     state: tuple[Tensor, ...],
     enough: float,
-    block: int = 1,
 ) -> Tensor:
     """A sum or product of as many terms as each element needs; NaN where they ran out before it settled.
 
@@ -192,24 +218,22 @@ def _settled(
         arguments: What does not change, all of one shape.
         state: Where to start; the last one is the total.
         enough: Changes up to this do not matter.
-        block: Terms that one call of `advance` adds.
     """
-    calls, check_every = MAX_TERMS // block, CHECK_EVERY // block
     if torch.is_grad_enabled() and any(each.requires_grad for each in (*arguments, *state)):
-        for n in range(1, calls):
+        for n in range(1, MAX_TERMS):
             change, *rest = advance(n, *arguments, *state)
             state = tuple(rest)
-            if n % check_every == 0 and bool((change.abs() <= enough).all()):
+            if n % CHECK_EVERY == 0 and bool((change.abs() <= enough).all()):
                 break
         return _converged(state[-1], change)
     shape = state[-1].shape
     arguments, state = (tuple(each.flatten() for each in some) for some in (arguments, state))
     found = torch.full_like(state[-1], torch.nan)
     left = torch.arange(len(found), device=found.device)
-    for n in range(1, calls):
+    for n in range(1, MAX_TERMS):
         change, *rest = advance(n, *arguments, *state)
         state = tuple(rest)
-        if n % check_every:
+        if n % CHECK_EVERY:
             continue
         # what is not a number stays none
         going = change.abs() > enough
