@@ -29,7 +29,7 @@ SMALLEST_LOG = -600.0
 
 def _far_terms(count: int) -> tuple[tuple[int, ...], ...]:
     """Coefficients of the polynomials `b_1, ..., b_count` of DLMF 8.11.8, from the linear one upwards."""
-    terms = [(1,)]
+    terms: list[tuple[int, ...]] = [(1,)]
     for k in range(2, count + 1):
         # b_k(z) = z (1 - z) b'_(k-1)(z) + (2 k - 1) z b_(k-1)(z)
         same = [power * each for power, each in enumerate(terms[-1], 1)]

@@ -9,6 +9,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.marginals.gaussian.solution import dense, is_sparse, normal_equations
+from synthstats_lightning.scoring.marginals.laplace.products import Products
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
 
@@ -23,11 +24,14 @@ class Design:
         affine: The map that the matrix belongs to.
         size: Dimensions of the block.
         rows: The map as residuals of scale 1.
+        products: By what weighted sums of outer products are found, with the factor of each column, where
+            coefficients are known up to these.
     """
 
-    def __init__(self, affine: Affine, size: int) -> None:
+    def __init__(self, affine: Affine, size: int, products: tuple[Products, Tensor] | None = None) -> None:
         self.affine = affine
         self.size = size
+        self.products = products
         one = torch.ones(1, 1, dtype=torch.float64)
         self.rows = Rows(affine, one, torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.bool))
         self._matrix = None if is_sparse(self.rows, size) else dense(self.rows, size)
@@ -35,7 +39,20 @@ class Design:
     def select(self, index: Tensor) -> Design:
         """That of some of the particles."""
         columns, coefficients, origin = self.affine
-        return Design(Affine(columns, picked(coefficients, index), picked(origin, index)), self.size)
+        found = Affine(columns, picked(coefficients, index), picked(origin, index))
+        if self.products is None:
+            return Design(found, self.size)
+        products, factor = self.products
+        return Design(found, self.size, (products, picked(factor, index)))
+
+    def by(self, products: Products) -> Design:
+        """The same by products that may fit it.
+
+        Args:
+            products: Made of a design of the same columns.
+        """
+        factor = None if self._matrix is not None else products.factor(self.affine)
+        return self if factor is None else Design(self.affine, self.size, (products, factor))
 
     def at(self, x: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points elements"]:
         """Values of the map.
@@ -60,6 +77,12 @@ class Design:
         """
         if self._matrix is not None:
             return (self._matrix.mT * weight[:, None, :]) @ self._matrix
+        if self.products is not None and not torch.is_grad_enabled():
+            products, factor = self.products
+            rows, columns = torch.tril_indices(self.size, self.size)
+            found = weight.new_zeros(len(weight), self.size, self.size)
+            found[:, rows, columns] = found[:, columns, rows] = products.sums(factor, weight)[:-1].T
+            return found
         return normal_equations([self.rows._replace(scale=weight.rsqrt())], self.size)[0]
 
     def back(

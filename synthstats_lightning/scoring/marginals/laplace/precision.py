@@ -22,6 +22,7 @@ from synthstats_lightning.scoring.marginals.gaussian.pattern import (
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 from synthstats_lightning.scoring.marginals.gaussian.solution import is_sparse, normal_equations
 from synthstats_lightning.scoring.marginals.laplace.linear import Design, picked
+from synthstats_lightning.scoring.marginals.laplace.products import Places, Products, of_triangle
 
 
 @runtime_checkable
@@ -193,6 +194,12 @@ class Shape(NamedTuple):
     columns: Int[Tensor, " entries"]
     places: Int[Tensor, " entries"]
 
+    def of_entries(self) -> Places:
+        """The places of a matrix's entries in the pattern's vector."""
+        none = torch.full((self.pattern.numbers + 1,), self.pattern.size)
+        rows, columns = (none.scatter(0, self.places, each) for each in (self.rows, self.columns))
+        return Places(self.pattern.place, rows, columns)
+
 
 def find_shape(prior: Sequence[Rows], design: Rows, size: int) -> Shape | None:
     """The groups or chains that a block's precision has; `None` where it has none that are worth it.
@@ -211,6 +218,18 @@ def find_shape(prior: Sequence[Rows], design: Rows, size: int) -> Shape | None:
         return None
     rows, columns = (found.place[:size, :size] < found.numbers).nonzero().T
     return Shape(found, pairs_of(found, design.affine.columns), rows, columns, found.place[rows, columns])
+
+
+def known_of(prior: Sequence[Rows], design: Design) -> tuple[Shape | None, Products]:
+    """What one value of a model's other parameters tells of every one: the precision's shape, and sums.
+
+    Args:
+        prior: Whitened residuals of the block's own distributions.
+        design: The predictor as a function of the block.
+    """
+    shape = find_shape(prior, design.rows, design.size)
+    places = of_triangle(design.size) if shape is None else shape.of_entries()
+    return shape, Products(design.affine, design.size, places)
 
 
 class SparsePrecision(NamedTuple):
@@ -241,6 +260,9 @@ class SparsePrecision(NamedTuple):
 
     def plus(self, design: Design, weight: Float[Tensor, "particles elements"]) -> SparsePrecision:
         """With the weighted sum of outer products of a design's rows."""
+        if design.products is not None and not torch.is_grad_enabled():
+            sums, factor = design.products
+            return self._replace(entries=self.entries + sums.sums(factor, weight))
         pairs, entries = self.shape.pairs, design.affine.coefficients.permute(1, 2, 0)
         products = entries[:, pairs.first] * entries[:, pairs.second]
         products = products if pairs.twice is None else products * pairs.twice

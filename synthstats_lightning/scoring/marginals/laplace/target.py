@@ -30,8 +30,9 @@ from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
 from synthstats_lightning.scoring.marginals.laplace.parts import Last, Part, Weighted
-from synthstats_lightning.scoring.marginals.laplace.precision import Shape, find_shape
+from synthstats_lightning.scoring.marginals.laplace.precision import Shape, known_of
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
+from synthstats_lightning.scoring.marginals.laplace.products import Products
 from synthstats_lightning.scoring.marginals.laplace.proposal import (
     AMONG_KINKS,
     NEAR,
@@ -57,6 +58,8 @@ LEAST_PARTICLES = 250
 """Fewest particles that leave-one-out may be thinned to."""
 LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
 """Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
+ADDED_DRAWS = (8, 64, 512)
+"""The same of the densities of rows that are not given."""
 FOLLOWED = 12
 """Numbers of rows and elements that are held for each particle whose gradient is followed."""
 MEMORY = 4_000_000
@@ -102,7 +105,7 @@ class LaplaceIntegrated:
         self.block = NormalBlock(distinct, members, (predictor.node,), self.likelihood.slots)
         self.size: int = self.block.size
         self.dimension: int = len(self.block.outer)
-        self.shape = self._find_shape()
+        self.shape, self._products = self._find_shape()
         self.corrected = True
         self._last: Last | None = None
         # not at 0, where derivatives of some likelihoods vanish
@@ -208,11 +211,15 @@ class LaplaceIntegrated:
         Args:
             particles: Number of particles.
         """
-        least, most, alone = LEAVE_ONE_OUT_DRAWS
+        return self._affordable_draws(particles, self.movers.most, LEAVE_ONE_OUT_DRAWS)
+
+    def _affordable_draws(self, particles: int, times: int, limits: tuple[int, int, int]) -> int:
+        """Draws for each particle where all rows are evaluated so many times for each of them."""
+        least, most, alone = limits
         if self.dimension == 0:
             return alone
         left = LEAVE_ONE_OUT_WORK / particles - MATRIX_WORK * self.size**3
-        affordable = left / (self.movers.most * self.copies.number)
+        affordable = left / (times * self.copies.number)
         return 2 * max(least // 2, min(most // 2, int(affordable / 2)))
 
     @property
@@ -233,10 +240,11 @@ class LaplaceIntegrated:
             given: The rows that are given.
         """
         found, counts = [], self.copies.of(given)
+        draws = self._affordable_draws(len(theta), 1, ADDED_DRAWS)
         with torch.no_grad():
-            for part in self._parts(theta, DRAWN * self._width):
+            for part in self._parts(theta, draws * self._width):
                 proposal = self._propose(part, counts)
-                noise = antithetic_noise(part.theta, DRAWN, self.size)
+                noise = antithetic_noise(part.theta, draws, self.size)
                 drawn = self._weights(part, proposal, counts, noise)
                 total = log_mean(drawn.weight, 1)[:, None]
                 found.append(log_mean(drawn.weight[..., None] + drawn.rows, 1) - total)
@@ -468,11 +476,11 @@ class LaplaceIntegrated:
     def _design(self, at: Evaluated) -> Design:
         return Design(self.block.mapped(self.predictor.node, at, self._shape), self.size)
 
-    def _find_shape(self) -> Shape | None:
-        """The precision's: which columns a row reads is known beforehand."""
+    def _find_shape(self) -> tuple[Shape | None, Products]:
+        """The precision's: which columns a row reads is known beforehand, and often by how much."""
         with torch.inference_mode(False), torch.no_grad():
             at = self.block.evaluate(torch.zeros(1, self.dimension, dtype=torch.float64))
-            return find_shape(self.block.prior(at), self._design(at).rows, self.size)
+            return known_of(self.block.prior(at), self._design(at))
 
     def _parts(self, theta: Tensor, numbers: int) -> Iterator[Part]:
         """Particles chunk by chunk.
@@ -488,5 +496,5 @@ class LaplaceIntegrated:
             at = self.block.evaluate(some)
             particles = len(some)
             prior = prior_of(self.block.prior(at), self.size, particles, self.shape)
-            design = self._design(at)
+            design = self._design(at).by(self._products)
             yield Part(some, at.log_prior, self.likelihood.outer(at.values, particles), prior, design)

@@ -1,0 +1,114 @@
+"""Weighted sums of outer products of a design's rows, by one sparse matrix for all particles.
+
+Of most models the coefficients of a predictor are data: they are the same for all particles, up to a factor
+of each column where an effect is written as its scale times a standard normal number. The sum is then linear
+in the weights of the rows, by a matrix that is found once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+
+SAME = 1e-9
+"""Relative differences of coefficients up to which they are the same: sums are of proposals, not scores."""
+
+
+class Places(NamedTuple):
+    """Where the entries of a symmetric matrix are in a vector.
+
+    Attributes:
+        table: Position by two columns, in either order, the last one for what belongs nowhere
+            `[size + 1, size + 1]`.
+        rows: The row of each position, `size` for one of no entry `[numbers]`.
+        columns: Its column `[numbers]`.
+    """
+
+    table: Int[Tensor, "columns columns"]
+    rows: Int[Tensor, " numbers"]
+    columns: Int[Tensor, " numbers"]
+
+
+def of_triangle(size: int) -> Places:
+    """The places of the lower triangle of a matrix, row by row.
+
+    Args:
+        size: Rows of the matrix.
+    """
+    rows, columns = torch.tril_indices(size, size)
+    table = torch.full((size + 1, size + 1), len(rows))
+    table[rows, columns] = table[columns, rows] = torch.arange(len(rows))
+    end = torch.tensor([size])
+    return Places(table, torch.cat([rows, end]), torch.cat([columns, end]))
+
+
+class Products:
+    """The sparse matrix that belongs to the coefficients of a design.
+
+    Args:
+        affine: A map with coefficients like those of the designs to come; those of its first particle count.
+        size: Dimensions of the block.
+        places: Where sums belong.
+    """
+
+    def __init__(self, affine: Affine, size: int, places: Places) -> None:
+        self._columns = affine.columns
+        self._reference = affine.coefficients[0].detach()
+        self._places = places
+        number, entries = affine.columns.shape
+        first, second = torch.tril_indices(entries, entries)
+        one, other = affine.columns[:, first], affine.columns[:, second]
+        # both orders of a pair of one column's entries come to the same place
+        twice = torch.where((one == other) & (first != second), 2.0, 1.0)
+        values = self._reference[:, first] * self._reference[:, second] * twice
+        row = torch.arange(number)[:, None].expand_as(one)
+        at = (places.table[one, other].flatten().numpy(), row.flatten().numpy())
+        self._matrix = csr_matrix((values.flatten().numpy(), at), shape=(len(places.rows), number))
+        self._usable = bool(values.isfinite().all())
+        # the largest coefficient of each column tells its factor best
+        flat, where = self._reference.flatten().numpy(), affine.columns.flatten().numpy()
+        largest = np.zeros(size + 1, dtype=np.int64)
+        order = np.abs(flat).argsort(kind="stable")
+        largest[where[order]] = order
+        self._largest = torch.from_numpy(largest)
+        self._none = torch.from_numpy((where[largest] != np.arange(size + 1)) | (flat[largest] == 0.0))
+
+    def factor(self, affine: Affine) -> Float[Tensor, "#particles columns"] | None:
+        """By what the coefficients of each column are larger than those of the matrix.
+
+        Args:
+            affine: A design's map.
+
+        Returns:
+            Nothing where they differ in other ways.
+        """
+        coefficients = affine.coefficients.detach()
+        if not self._usable or coefficients.device.type != "cpu":
+            return None
+        here = coefficients.flatten(1)[:, self._largest]
+        factor = torch.where(self._none, 1.0, here / self._reference.flatten()[self._largest])
+        wanted = factor[:, self._columns] * self._reference
+        if bool(((coefficients - wanted).abs() <= SAME * wanted.abs()).all()):
+            return factor
+        # what differs once will differ again
+        self._usable = len(coefficients) == 1
+        return None
+
+    def sums(
+        self, factor: Float[Tensor, "#particles columns"], weight: Float[Tensor, "particles rows"]
+    ) -> Float[Tensor, "numbers particles"]:
+        """The weighted sums, each at its place, without gradients.
+
+        Args:
+            factor: Of each column, see `factor`.
+            weight: Of each row.
+        """
+        found = torch.from_numpy(self._matrix @ np.ascontiguousarray(weight.detach().numpy().T))
+        return found * (factor[:, self._places.rows] * factor[:, self._places.columns]).T
