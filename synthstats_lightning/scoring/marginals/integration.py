@@ -25,6 +25,7 @@ from synthstats_lightning.scoring.marginals.groups.integrator import (
 )
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
+from synthstats_lightning.scoring.marginals.zero_sum import with_free_effects
 from synthstats_lightning.scoring.score import Integration
 
 MAX_DIMENSION = 1_000
@@ -117,6 +118,11 @@ def integrate(density: Density) -> Density | Integrated:
     Raises:
         ProgramFailure: `UNSUPPORTED` where more than `MAX_DIMENSION` dimensions are left.
     """
+    graph = density.compiled.graph
+    free = with_free_effects(graph, density.compiled.shapes)
+    if free is not graph:
+        found = integrate(density.of_graph(free))
+        return found if is_integrated(found) else density
     tried = (integrator(density) for integrator in INTEGRATORS)
     target = next((found for found in tried if found is not None), density)
     if isinstance(target, GaussianBlock) and target.dimension > EASILY_LEFT:
