@@ -76,7 +76,7 @@ def _free(node: Node, shape: Shape, first: int) -> list[tuple[Node, Shape]]:
 
     Args:
         node: Its node, whose inputs are where they are to be.
-        shape: Its shape.
+        shape: Axes of its vectors and, last, of their entries.
         first: Place of the first node that stands for it.
     """
     *batch, entries = shape

@@ -107,8 +107,8 @@ class Products:
         """The weighted sums, each at its place, without gradients.
 
         Args:
-            factor: Of each column, see `factor`.
-            weight: Of each row.
+            factor: By what each column's coefficients are larger, as `factor` says.
+            weight: What each row's outer product is multiplied by.
         """
         found = torch.from_numpy(self._matrix @ np.ascontiguousarray(weight.detach().numpy().T))
         return found * (factor[:, self._places.rows] * factor[:, self._places.columns]).T
