@@ -4,7 +4,8 @@
     python benchmarks/searchers.py --folder cells --tasks dugongs --budgets 250 --seeds 0
 
 Every cell (method, task, budget, seed) is a run of its own and leaves `METHOD-TASK-BUDGET-SEED.json` in the
-folder; cells that are there, or in the file of figures, are not run again. JSON: `cells` (of the whole grid,
+folder; cells that are there, or in the file of figures, are not run again. All use the quickstart's policy, or
+`--policy writer`. JSON: `cells` (of the whole grid,
 `done` of them), `runs` (what each cell found, by its name), and `by_method_and_budget`, means over the tasks
 and seeds on which every method has run with this budget: `effective_sample_size` (draws of known probability,
 none of evolution), `log_z_error` (nats, from the task's log Z, none where a method estimates none),
@@ -56,6 +57,7 @@ METHODS = (
 REAL = ("dugongs", "eight_schools", "surgical", "peregrines")
 OWN = ("nile", "statecrime", "spector", "cpunish")
 SIMULATED = ("dugongs_simulator", "death_process", "hyperbolic_discounting", "survival")
+QUICKSTARTS = "tiny"
 BUDGETS = (250, 1000, 4000)
 SEEDS = (0, 1, 2)
 DRAWN = {
@@ -93,7 +95,7 @@ class Cell(NamedTuple):
         return cls(method, task, int(budget), int(seed))
 
 
-def overlays(cell: Cell, own_data: Path) -> tuple[list[Any], int | None]:
+def overlays(cell: Cell, own_data: Path, policy: str) -> tuple[list[Any], int | None]:
     """Configurations of a cell's run, over the quickstart's, and training steps."""
     method = named_method(cell.method)
     limited, steps = budget_overlay(method, cell.budget)
@@ -105,12 +107,13 @@ def overlays(cell: Cell, own_data: Path) -> tuple[list[Any], int | None]:
         data: Any = {"data": {"init_args": {"tasks": task}}}
     else:
         data = f"tasks/{cell.task}"
-    return [method.overlay, limited, data, {"seed_everything": cell.seed}], steps
+    chosen = [] if policy == QUICKSTARTS else [f"policy/{policy}"]
+    return [*chosen, method.overlay, limited, data, {"seed_everything": cell.seed}], steps
 
 
-def run_cell(cell: Cell, own_data: Path, folder: Path) -> dict[str, Any]:
+def run_cell(cell: Cell, own_data: Path, policy: str, folder: Path) -> dict[str, Any]:
     """Runs a cell in a process of its own and reads its figures; `error` where it failed."""
-    configs, steps = overlays(cell, own_data)
+    configs, steps = overlays(cell, own_data, policy)
     command = [sys.executable, "-m", "synthstats_lightning", named_method(cell.method).command]
     for config in ("quickstart", *configs):
         command += ["--config", config if isinstance(config, str) else json.dumps(config)]
@@ -304,6 +307,12 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
     parser.add_argument("--budgets", nargs="+", type=int, choices=BUDGETS, default=BUDGETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
+    parser.add_argument(
+        "--policy",
+        choices=(QUICKSTARTS, "writer"),
+        default=QUICKSTARTS,
+        help="the bundled policy that all use; another one needs a --json and a --folder of its own",
+    )
     parser.add_argument("--cells", type=int, help="new cells at most; 0 only reads those that are there")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -315,7 +324,7 @@ def main() -> None:
                 continue
             new += 1
             with tempfile.TemporaryDirectory() as folder:
-                row = run_cell(cell, options.own_data, Path(folder))
+                row = run_cell(cell, options.own_data, options.policy, Path(folder))
             (options.folder / f"{cell.name}.json").write_text(json.dumps(row, indent=2) + "\n")
             print(f"{cell.name}: {json.dumps(row)}", flush=True)
             cells = known_cells(options.json, options.folder)

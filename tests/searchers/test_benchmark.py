@@ -72,13 +72,14 @@ def test_log_z_of_a_task_is_the_mean_of_unbiased_estimates():
     assert found["mass_found"] == pytest.approx(math.exp(-8 - exact))
 
 
-def test_every_cell_has_a_configuration_that_is_there(tmp_path):
+@pytest.mark.parametrize("policy", ["tiny", "writer"])
+def test_every_cell_has_a_configuration_that_is_there(tmp_path, policy):
     benchmark = benchmark_module("searchers")
     entry = {"response": "y", "description": "Some."}
     (tmp_path / "index.json").write_text(json.dumps(dict.fromkeys(benchmark.OWN, entry)))
     for method in benchmark.METHODS:
         for task in (*benchmark.REAL, *benchmark.OWN, *benchmark.SIMULATED):
-            configs, _ = benchmark.overlays(benchmark.Cell(method, task, 250, 0), tmp_path)
+            configs, _ = benchmark.overlays(benchmark.Cell(method, task, 250, 0), tmp_path, policy)
             assert all(find_config(each) for each in configs if isinstance(each, str))
 
 

@@ -26,7 +26,8 @@ class NothingScoredError(RuntimeError):
         self.table = table
         self.reason = (
             f"none of the {number} distinct programs of the warm-up has a score, so that there is nothing to"
-            " learn from; `scoring.require_scored: false` trains all the same"
+            " learn from: a policy made for such data is wanted (of the bundled ones `writer`, by"
+            " `--config policy/writer`); `scoring.require_scored: false` trains all the same"
         )
         super().__init__(f"{self.reason}\n{table}")
 

@@ -45,6 +45,7 @@ from synthstats_lightning.scoring.density.structural import Layout, Shape, core_
 from synthstats_lightning.scoring.density.terms import Operand, Term
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.distributions.truncated import rounded
+from synthstats_lightning.scoring.marginals.labels.patterns import label_sums
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, make_plan
 from synthstats_lightning.scoring.marginals.labels.sites import cannot
 from synthstats_lightning.scoring.marginals.labels.sums import LabelSums
@@ -181,7 +182,7 @@ def compile_graph(
         free_steps = tuple(step for step in steps if step.slot not in plan.dependent)
         terms = {node: operands.term(node) for node in plan.factors[1:]} | {graph.response: response_term}
         label_steps = [step for step in steps if step.slot in plan.dependent]
-        labels = LabelSums(plan, label_steps, terms, shapes, rank)
+        labels = label_sums(graph, plan, label_steps, terms, shapes, rank)
         grouped |= set(plan.factors)
     parameter_terms = tuple((p, operands.term(p.node)) for p in parameters if p.node not in grouped)
     prior_slots = [slot for _, term in parameter_terms for slot in term.slots]

@@ -31,6 +31,7 @@ def test_the_reason_counts_distinct_programs_by_failure_most_frequent_first():
     with pytest.raises(NothingScoredError, match="none of the 3 distinct programs") as caught:
         check_scored(programs)
     assert "require_scored: false" in caught.value.reason
+    assert "--config policy/writer" in caught.value.reason
     assert [(row.subject.strip(), row.outcome) for row in caught.value.table.rows] == [
         ("warm-up", "failed"),
         ("syntax", "failed"),

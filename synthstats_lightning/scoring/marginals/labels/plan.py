@@ -24,7 +24,9 @@ from synthstats_lightning.scoring.marginals.labels.elimination import Level
 from synthstats_lightning.scoring.marginals.labels.sites import MAX_STATES, Site, cannot, find_sites, joined
 
 MAX_TABLE = 200_000
-"""Most joint states times factors: what one particle costs."""
+"""Most joint states times factors where each has a density of its own: what one particle costs."""
+MOST_SHARED = 20_000
+"""Most joint states of parameters that sort rows into few kinds, as change points do."""
 
 
 class Plan(NamedTuple):
@@ -95,7 +97,7 @@ def make_plan(
             )
         sites[order[result]] = joint
     ordered = tuple(sites[i] for i in order)
-    _check_size(graph, ordered, table.shape[1])
+    _check_count(ordered, "joint states", math.prod(site.num_states for site in ordered), MOST_SHARED)
     rows = shapes[graph.response][0]
     return Plan(ordered, tuple(levels), factors, dependent, row_unit[:rows])
 
@@ -174,18 +176,28 @@ def _grouped(table: NDArray[np.int64], parent: NDArray[np.int64], groups: int) -
     return result
 
 
-def _check_size(graph: ModelGraph, sites: Sequence[Site], elements: int) -> None:
-    states = math.prod(site.num_states for site in sites)
-    names = ", ".join(f"{site.name} ({site.num_states})" for site in sites[:6])
-    for count, most, what in (
-        (states, MAX_STATES, "joint states"),
-        (states * elements, MAX_TABLE, "joint states times rows"),
-    ):
-        if count > most:
-            raise ProgramFailure(
-                FailureCategory.UNSUPPORTED,
-                f"discrete latents that cannot be summed out: {names} have {count} {what}, more than {most}",
-            )
+def check_size(plan: Plan, elements: int) -> None:
+    """Refuses what would take too long state by state.
+
+    Args:
+        plan: What is summed in which order.
+        elements: Log-densities of one state.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED`, with the number of states.
+    """
+    states = math.prod(site.num_states for site in plan.sites)
+    _check_count(plan.sites, "joint states", states, MAX_STATES)
+    _check_count(plan.sites, "joint states times rows", states * elements, MAX_TABLE)
+
+
+def _check_count(sites: Sequence[Site], what: str, count: int, most: int) -> None:
+    if count > most:
+        names = ", ".join(f"{site.name} ({site.num_states})" for site in sites[:6])
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"discrete latents that cannot be summed out: {names} have {count} {what}, more than {most}",
+        )
 
 
 def spread_states(sites: Sequence[Site]) -> Mapping[int, torch.Tensor]:

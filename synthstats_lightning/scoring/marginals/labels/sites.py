@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from synthstats_lightning.programs import composites
 from synthstats_lightning.programs.distribution import Distribution, Support
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring.marginals.labels.dependence import Dependence
 
 MAX_STATES = 1024
@@ -69,7 +70,7 @@ def find_sites(
         ProgramFailure: `UNSUPPORTED` for a support that is infinite, not known beforehand, or larger than
             `MAX_STATES`.
     """
-    sites = []
+    sites: list[Site] = []
     for index, node in enumerate(graph.nodes):
         if node.op != "random" or index == graph.response:
             continue
@@ -78,7 +79,7 @@ def find_sites(
             continue
         name, shape = str(node.attributes["name"]), tuple(node.attributes["shape"])
         first = shapes[node.inputs[0]]
-        known = [constants[i] for i in node.inputs]
+        known = [_known(graph, i, constants, sites) for i in node.inputs]
         low, high = _ends(entry, name, known, categories=first[-1] if first else 1)
         if high - low >= MAX_STATES:
             cannot(name, entry.name, f"has {high - low + 1} values, more than {MAX_STATES}")
@@ -104,6 +105,35 @@ def cannot(name: str, distribution: str, why: str) -> NoReturn:
         FailureCategory.UNSUPPORTED,
         f"{name}: a discrete latent ({distribution}) that cannot be summed out: it {why}",
     )
+
+
+def _known(
+    graph: ModelGraph, index: int, constants: Sequence[Tensor | None], sites: Sequence[Site]
+) -> Tensor | None:
+    """All values that a node may take; `None` if it depends on more than some discrete parameters."""
+    found = constants[index]
+    by_node = {site.node: site for site in sites if len(site.shape) == 0}
+    inside = {index} if found is None else set()
+    for i in range(index, -1, -1):
+        if i in inside and i not in by_node:
+            if graph.nodes[i].op == "random":
+                return None
+            inside.update(j for j in graph.nodes[i].inputs if constants[j] is None)
+    own = [by_node[i] for i in sorted(inside & by_node.keys())]
+    if not own or math.prod(site.num_states for site in own) > MAX_STATES:
+        return found
+    values: dict[int, Any] = {}
+    for site, each in zip(own, np.meshgrid(*[s.values[:, 0].numpy() for s in own]), strict=True):
+        values[site.node] = each.reshape(-1).astype(np.int64)
+    for i in sorted(inside - by_node.keys()):
+        node = graph.nodes[i]
+        if not OPERATIONS[node.op].elementwise:
+            return None
+        inputs = [values[j] if c is None else c.numpy() for j, c in ((j, constants[j]) for j in node.inputs)]
+        if any(np.ndim(x) and constants[j] is not None for j, x in zip(node.inputs, inputs, strict=True)):
+            return None
+        values[i] = OPERATIONS[node.op].evaluate(inputs, node.attributes)
+    return torch.as_tensor(values[index])
 
 
 def _ends(

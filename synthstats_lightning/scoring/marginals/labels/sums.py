@@ -42,6 +42,11 @@ class LabelSums:
 
     States are a second batch axis, so that nothing downstream needs to know of them.
 
+    Attributes:
+        fixed: Values that depend on discrete parameters alone, of each node `[states, ...]`.
+        fixed_terms: Log prior of discrete parameters that depend on no other `[states, elements]`.
+        boundary: Those of the values that something reads which depends on other parameters, too.
+
     Args:
         plan: What is summed in which order.
         steps: The calls downstream of discrete parameters, in order.
@@ -68,20 +73,18 @@ class LabelSums:
         self.states = math.prod(self.counts)
         sites = {site.node for site in plan.sites}
         self.has_prior = any(index not in sites for index in plan.factors[1:])
-        self._fixed = self._fixed_values()
-        self._fixed_terms = {
-            site.node: self._site_prior(site.node, self._fixed, self.states)
+        self.fixed = self._fixed_values()
+        self.fixed_terms = {
+            site.node: self._site_prior(site.node, self.fixed, self.states)
             for site in plan.sites
-            if all(slot in self._fixed for slot in self._read_by(site.node))
+            if all(slot in self.fixed for slot in self.reads(site.node))
         }
-        varying = [step for step in steps if step.slot not in self._fixed]
+        varying = [step for step in steps if step.slot not in self.fixed]
         self._varying = tuple(varying)
         read = {slot for step in varying for slot in step.inputs}
-        read |= {
-            slot for node in plan.factors if node not in self._fixed_terms for slot in self._read_by(node)
-        }
+        read |= {slot for node in plan.factors if node not in self.fixed_terms for slot in self.reads(node)}
         read |= set(plan.factors[1:]) - sites
-        self._wide_fixed = tuple(sorted(slot for slot in read if slot in self._fixed))
+        self.boundary = tuple(sorted(slot for slot in read if slot in self.fixed))
         self.slots = tuple(sorted(slot for slot in read if slot not in plan.dependent))
         elements = sum(math.prod(shapes[index]) for index in plan.factors)
         self._chunk = max(1, CHUNK // (self.states * elements))
@@ -173,16 +176,28 @@ class LabelSums:
         self, values: Values, particles: int, function: Callable[[Tensor], tuple[Tensor, ...]]
     ) -> list[tuple[Tensor, ...]]:
         """A function of the table of some particles at a time."""
+        return self._in_chunks(
+            values, particles, self._chunk, lambda inputs, count: function(self._table(inputs, count))
+        )
+
+    def _in_chunks(
+        self,
+        values: Values,
+        particles: int,
+        chunk: int,
+        function: Callable[[Sequence[Tensor], int], tuple[Tensor, ...]],
+    ) -> list[tuple[Tensor, ...]]:
+        """A function of what is read of some particles at a time, and of their number."""
         read = [cast(Tensor, values[slot]) for slot in self.slots]
         found = []
-        for start in range(0, max(particles, 1), self._chunk):
-            count = min(self._chunk, particles - start)
+        for start in range(0, max(particles, 1), chunk):
+            count = min(chunk, particles - start)
             part = [x if x.shape[0] == 1 else x.narrow(0, start, count) for x in read]
 
             def run(*inputs: Tensor, count: int = count) -> tuple[Tensor, ...]:
-                return function(self._table(inputs, count))
+                return function(inputs, count)
 
-            if particles > self._chunk and any(x.requires_grad for x in part):
+            if particles > chunk and any(x.requires_grad for x in part):
                 found.append(checkpoint(run, *part, use_reentrant=False))
             else:
                 found.append(run(*part))
@@ -190,19 +205,12 @@ class LabelSums:
 
     def _table(self, inputs: Sequence[Tensor], particles: int) -> Tensor:
         """Every factor in every state `[particles, *states, elements]`."""
-        values: Values = [None] * (max([*self.slots, *self.plan.factors, *self._slots_written()]) + 1)
-        for slot, x in zip(self.slots, inputs, strict=True):
-            values[slot] = self._widened(x, particles)
-        for slot in self._wide_fixed:
-            fixed = self._fixed[slot]
-            values[slot] = fixed.repeat(particles, *[1] * (fixed.ndim - 1))
-        for slot, function, read in self._varying:
-            values[slot] = function(*[values[i] for i in read])
+        values = self._evaluated(inputs, particles, self.states, self.fixed)
         sites = {site.node for site in self.plan.sites}
         parts = []
         for node in self.plan.factors:
-            if node in self._fixed_terms:
-                parts.append(self._fixed_terms[node].expand(particles, -1, -1))
+            if node in self.fixed_terms:
+                parts.append(self.fixed_terms[node].expand(particles, -1, -1))
                 continue
             if node in sites:
                 found = self._site_prior(node, values, particles * self.states)
@@ -214,9 +222,22 @@ class LabelSums:
         table = torch.where(table.isfinite(), table, -torch.inf)
         return table.reshape(particles, *self.counts, -1)
 
-    def _widened(self, x: Tensor, particles: int) -> Tensor:
+    def _evaluated(
+        self, inputs: Sequence[Tensor], particles: int, states: int, fixed: Mapping[int, Tensor]
+    ) -> Values:
+        """Everything that factors read, in some states of which `fixed` has the values `[states, ...]`."""
+        values: Values = [None] * (max([*self.slots, *self.plan.factors, *self._slots_written()]) + 1)
+        for slot, x in zip(self.slots, inputs, strict=True):
+            values[slot] = self._widened(x, particles, states)
+        for slot in self.boundary:
+            values[slot] = fixed[slot].repeat(particles, *[1] * (fixed[slot].ndim - 1))
+        for slot, function, read in self._varying:
+            values[slot] = function(*[values[i] for i in read])
+        return values
+
+    def _widened(self, x: Tensor, particles: int, states: int) -> Tensor:
         """A value in every state; impossible states have no weight, hence no gradient either."""
-        wide = x.expand(particles, *x.shape[1:]).repeat_interleave(self.states, 0)
+        wide = x.expand(particles, *x.shape[1:]).repeat_interleave(states, 0)
         if wide.requires_grad:
             wide.register_hook(_finite)  # type: ignore[no-untyped-call]
         return wide
@@ -239,11 +260,11 @@ class LabelSums:
         ]
         for index, view in term.views.items():
             parameters[index] = parameters[index].reshape(-1, *view)
-        state = self._fixed[node].to(torch.float64)
+        state = self.fixed[node].to(torch.float64)
         state = state.repeat(batch // self.states, *[1] * (state.ndim - 1))
         return self._flat(term.distribution.log_prob(state, *parameters), node, batch)
 
-    def _read_by(self, node: int) -> list[int]:
+    def reads(self, node: int) -> list[int]:
         """Slots that a factor's parameters are read from."""
         term = self.terms[node]
         return [s for s, constant in zip(term.slots, term.raw_constants, strict=True) if constant is None]
