@@ -4,8 +4,8 @@
     python benchmarks/searchers.py --folder cells --tasks dugongs --budgets 250 --seeds 0
 
 Every cell (method, task, budget, seed) is a run of its own and leaves `METHOD-TASK-BUDGET-SEED.json` in the
-folder; cells that are there, or in the file of figures, are not run again. All use the quickstart's policy, or
-`--policy writer`. JSON: `cells` (of the whole grid,
+folder; cells that are there, or in the file of figures, are not run again. All use the quickstart's policy
+unless told `--policy writer`. JSON: `cells` (of the whole grid,
 `done` of them), `runs` (what each cell found, by its name), and `by_method_and_budget`, means over the tasks
 and seeds on which every method has run with this budget: `effective_sample_size` (draws of known probability,
 none of evolution), `log_z_error` (nats, from the task's log Z, none where a method estimates none),
