@@ -141,7 +141,16 @@ def pointwise(
     """
     if not is_coupled(target):
         return Pointwise(log_likelihood, leave_one_out_sums(log_likelihood))
-    total, others = target.marginals(theta)
+    return pointwise_of(target.marginals(theta))
+
+
+def pointwise_of(found: Marginals) -> Pointwise:
+    """Each row given the others, and the others without it.
+
+    Args:
+        found: Log-likelihood of all rows together, and of these without each one.
+    """
+    total, others = found
     # so large that its difference to the whole has no digits left, far out where no mass is
     others = torch.where(others.abs() < LOST, others, -torch.inf)
     own = torch.where(total.isfinite()[:, None], total[:, None] - others, -torch.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -59,7 +60,13 @@ class Draws(NamedTuple):
 
 
 def draw(
-    target: Target, proposal: Proposal, count: int, generator: torch.Generator, *, table: bool = True
+    target: Target,
+    proposal: Proposal,
+    count: int,
+    generator: torch.Generator,
+    *,
+    table: bool = True,
+    densities: Callable[[Target, Tensor], Evaluation] = evaluate,
 ) -> Draws:
     """Draws from a proposal and evaluates the target there.
 
@@ -69,11 +76,12 @@ def draw(
         count: Number of draws.
         generator: Source of randomness.
         table: Whether densities of single rows are wanted; the likelihood of many is otherwise one column.
+        densities: Evaluates a target at particles.
     """
     theta = proposal.sample(target, count, generator)
     with torch.no_grad():
         if table or target.num_observations <= MANY_ROWS:
-            evaluation = evaluate(target, theta)
+            evaluation = densities(target, theta)
         else:
             totals = evaluate_totals(target, theta)
             evaluation = Evaluation(totals.log_prior, totals.log_likelihood[:, None])

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import (
+    Evaluation,
     Pointwise,
     Target,
     densities_each,
@@ -21,6 +22,7 @@ from synthstats_lightning.scoring.density.target import (
     is_dear,
     is_noisy,
     pointwise,
+    pointwise_of,
 )
 from synthstats_lightning.scoring.estimators.importance import draw, weigh
 from synthstats_lightning.scoring.estimators.ladder import SELECTED_K, Search
@@ -119,19 +121,21 @@ def leave_one_out(
         return _dear(target, particles, search, fewer, generator, deadline, first_row)
     if particles.annealing is not None:
         return _annealed(target, particles, search, settings, generator, deadline, first_row)
-    loo = _by_reweighting(target, particles, first_row, deadline)
+    rows = _rows_of(target, particles)
+    loo = _by_reweighting(target, particles, first_row, deadline, rows)
     for _ in range(2):  # more draws may show a tail that fewer did not
         if _is_heavy(target, loo, particles, settings):
             particles, search = with_lighter_tail(target, particles, search, settings, generator, deadline)
-            loo = _by_reweighting(target, particles, first_row, deadline)
+            rows = _rows_of(target, particles)
+            loo = _by_reweighting(target, particles, first_row, deadline, rows)
         # rows that will be refitted need no more draws here
         kept = loo.influence[:, _trusted(target, loo, particles, settings)]
         mcse = math.sqrt(float(kept.sum(1).square().sum()))
         if particles.log_proposal is None or mcse <= settings.max_elpd_se:
             break
         batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
-        particles = enlarged(target, particles, search, batches, settings, generator, deadline)
-        loo = _by_reweighting(target, particles, first_row, deadline)
+        particles, rows = _with_rows(target, particles, rows, search, batches, settings, generator, deadline)
+        loo = _by_reweighting(target, particles, first_row, deadline, rows)
         if not _is_heavy(target, loo, particles, settings):
             break
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
@@ -161,13 +165,15 @@ def _dear(
     """
     deadline.check("leave-one-out")
     particles = _thinned(target, particles)
-    loo = _by_reweighting(target, particles, first_row, deadline)
+    table = _rows_of(target, particles)
+    loo = _by_reweighting(target, particles, first_row, deadline, table)
     bad = _unreliable(loo, particles, settings)
     short = loo.mcse > COMFORT * settings.max_annealed_se or int(bad.sum()) > FEW_REFITS
     if particles.log_proposal is not None and short:
         fewer = replace(settings, importance_draws=max(len(particles.theta), 100))
-        particles = enlarged(target, particles, search, NOISY_BATCHES, fewer, generator, deadline)
-        loo = _by_reweighting(target, particles, first_row, deadline)
+        more = search, NOISY_BATCHES, fewer, generator, deadline
+        particles, table = _with_rows(target, particles, table, *more)
+        loo = _by_reweighting(target, particles, first_row, deadline, table)
         bad = _unreliable(loo, particles, settings)
     rows = torch.nonzero(bad)[:, 0] + first_row
     if len(rows) > FOLD_CHUNK:
@@ -266,7 +272,7 @@ def _annealed(
     Raises:
         ProgramFailure: `SCORER_LIMIT` where its error stays too large with refits; see also `exact_loo`.
     """
-    loo = _by_reweighting(target, particles, first_row, deadline)
+    loo = _by_reweighting(target, particles, first_row, deadline, _rows_of(target, particles))
     rows = pointwise(target, particles.theta, particles.log_likelihood)
     spread = island_errors(particles, rows.own[:, first_row:], loo)
     usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
@@ -337,6 +343,39 @@ def enlarged(
     return particles
 
 
+def _with_rows(
+    target: Target,
+    particles: Particles,
+    rows: Pointwise | None,
+    search: Search,
+    batches: int,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> tuple[Particles, Pointwise | None]:
+    """As `enlarged`; where rows depend on each other one evaluation gives the whole and all but each."""
+    if rows is None or not is_coupled(target):
+        particles = enlarged(target, particles, search, batches, settings, generator, deadline)
+        return particles, _rows_of(target, particles)
+    tables = [rows]
+
+    def densities(target: Target, theta: Tensor) -> Evaluation:
+        if not is_coupled(target):
+            raise ValueError("rows are independent")
+        found = target.marginals(theta)
+        tables.append(pointwise_of(found))
+        share = finite_or_minus_infinity(found.given / target.num_observations)
+        log_prior = finite_or_minus_infinity(target.log_prior(theta))
+        return Evaluation(log_prior, share[:, None].expand(-1, target.num_observations))
+
+    for _ in range(batches):
+        deadline.check("leave-one-out")
+        count = settings.importance_draws
+        more = draw(target, search.proposal, count, generator, densities=densities)
+        particles = _joined(particles, weigh(more))
+    return particles, Pointwise(*map(torch.cat, zip(*tables, strict=True)))
+
+
 def _refitted(
     target: Target,
     particles: Particles,
@@ -384,14 +423,22 @@ def _with_refits(
     return LooResult(loo._replace(pointwise=densities), len(rows), mcse, math.sqrt(own))
 
 
-def _by_reweighting(target: Target, particles: Particles, first_row: int, deadline: Deadline) -> Loo:
+def _rows_of(target: Target, particles: Particles) -> Pointwise | None:
+    """Each row given the others at some particles; `None` where no table is needed, or only a small one."""
+    if target.num_observations > MANY_ROWS or _whole_by_weights(target, particles):
+        return None
+    return pointwise(target, particles.theta, particles.log_likelihood)
+
+
+def _by_reweighting(
+    target: Target, particles: Particles, first_row: int, deadline: Deadline, rows: Pointwise | None
+) -> Loo:
     if target.num_observations > MANY_ROWS:
         parts = _by_columns(target, particles, first_row, deadline)
         return side_by_side(parts, len(particles.theta), target.num_observations - first_row)
-    if _whole_by_weights(target, particles):
+    if rows is None:
         own = particles.log_likelihood[:, first_row:]
         return importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
-    rows = pointwise(target, particles.theta, particles.log_likelihood)
     own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
     if particles.log_proposal is None:
         return psis_loo(own, ratios)

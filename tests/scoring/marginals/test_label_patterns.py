@@ -238,3 +238,25 @@ def test_bounds_may_be_made_of_other_change_points() -> None:
             parts.append(rows.sum() - np.log(ROWS - 1) - np.log(ROWS - 1 - first))
     assert float(log_likelihood.sum()) == pytest.approx(float(logsumexp(parts)), abs=1e-9)
     assert float(log_prior) == pytest.approx(-0.5 * 0.49 - 0.5 * np.log(2 * np.pi), abs=1e-9)
+
+
+def test_two_unordered_change_points_of_one_vector() -> None:
+    """Which comes first is a matter of `minimum`: elements of one parameter in joint states."""
+
+    def unordered(y: Any) -> None:
+        tau = pm.DiscreteUniform("tau", 0, ROWS - 1, shape=2)
+        rate = pm.Exponential("rate", 0.2, shape=3)
+        kind = pt.cast(pt.minimum(tau[0], tau[1]) <= YEAR, "int64") + pt.cast(
+            pt.maximum(tau[0], tau[1]) <= YEAR, "int64"
+        )
+        pm.Poisson("y", rate[kind], observed=y)
+
+    density = build_density(graph_of(unordered, "int64", covariates=COLUMNS, rows=ROWS), COLUMNS, COUNTS)
+    assert isinstance(density._compiled.labels, PatternSums)
+    score = score_graph(graph_of(unordered, "int64", covariates=COLUMNS, rows=ROWS), COLUMNS, COUNTS)
+    parts = []
+    for first in range(ROWS):
+        for second in range(ROWS):
+            kind = (min(first, second) <= YEAR) * 1 + (max(first, second) <= YEAR)
+            parts.append(sum(marginal(COUNTS[kind == k]) for k in range(3)) - 2 * np.log(ROWS))
+    assert score.evidence == pytest.approx(float(logsumexp(parts)), abs=4 * score.evidence_se + 0.01)

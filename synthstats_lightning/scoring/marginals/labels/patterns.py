@@ -119,23 +119,23 @@ class PatternSums(LabelSums):
     def marginals(self, values: Values, particles: int, given: Bool[Tensor, " rows"]) -> Marginals:
         """Log-likelihoods of the given rows, and of those with one row more or less."""
         sign = torch.where(given, -1.0, 1.0).to(torch.float64)
-        even = True
 
         def part(densities: Tensor, prior: Tensor) -> tuple[Tensor, ...]:
-            nonlocal even
-            low, high = densities.amin(1), densities.amax(1)
-            even = even and bool(((high - low) < WIDEST).all())
+            even = ((densities.amax(1) - densities.amin(1)) < WIDEST).all(1)
             total = self._totals(torch.where(given, densities, 0.0)) + prior
             top = total.amax(-1, keepdim=True)
             weights = torch.exp(total - top)
             by_pattern = (weights @ self._shown).reshape(densities.shape)
             others = (torch.log(by_pattern) + sign * densities).logsumexp(1)
-            return total.logsumexp(-1), top + others
+            return total.logsumexp(-1), top + others, even
 
-        total, others = zip(*self._in_few(values, particles, part), strict=True)
-        if not even:  # an impossible row, or one so far out that the weights without it underflow
-            return super().marginals(values, particles, given)
-        return Marginals(torch.cat(total), torch.cat(others))
+        total, others, even = map(torch.cat, zip(*self._in_few(values, particles, part), strict=True))
+        if not bool(even.all()):  # an impossible row, or one so far out that weights without it underflow
+            uneven = (~even).nonzero()[:, 0]
+            chosen = [x if x is None or len(x) == 1 else x[uneven] for x in values]
+            exact = super().marginals(chosen, len(uneven), given)
+            others = others.index_copy(0, uneven, exact.changed)
+        return Marginals(total, others)
 
     def _in_few(
         self, values: Values, particles: int, part: Callable[[Tensor, Tensor], tuple[Tensor, ...]]

@@ -21,12 +21,17 @@ from synthstats_lightning.scoring.marginals.labels.dependence import (
     propagate,
 )
 from synthstats_lightning.scoring.marginals.labels.elimination import Level
-from synthstats_lightning.scoring.marginals.labels.sites import MAX_STATES, Site, cannot, find_sites, joined
+from synthstats_lightning.scoring.marginals.labels.sites import (
+    MAX_STATES,
+    MOST_SHARED,
+    Site,
+    cannot,
+    find_sites,
+    joined,
+)
 
 MAX_TABLE = 200_000
 """Most joint states times factors where each has a density of its own: what one particle costs."""
-MOST_SHARED = 20_000
-"""Most joint states of parameters that sort rows into few kinds, as change points do."""
 
 
 class Plan(NamedTuple):
@@ -69,7 +74,7 @@ def make_plan(
 
     Raises:
         ProgramFailure: `UNSUPPORTED` for discrete parameters that are not finite, or couple more than
-            `MAX_STATES` joint states.
+            `MOST_SHARED` joint states.
     """
     sites = find_sites(graph, shapes, constants)
     if not sites:
@@ -93,7 +98,7 @@ def make_plan(
         if joint is None:
             states = f"{site.num_states}^{site.values.shape[1]}"
             cannot(
-                site.name, _law(graph, site), f"couples rows: {states} joint states, more than {MAX_STATES}"
+                site.name, _law(graph, site), f"couples rows: {states} joint states, more than {MOST_SHARED}"
             )
         sites[order[result]] = joint
     ordered = tuple(sites[i] for i in order)

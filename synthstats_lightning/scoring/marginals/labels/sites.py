@@ -19,7 +19,10 @@ from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring.marginals.labels.dependence import Dependence
 
 MAX_STATES = 1024
-"""Most joint states of all discrete parameters that are summed over."""
+"""Most values of a discrete parameter, and most joint states where each has a density of its own."""
+
+MOST_SHARED = 20_000
+"""Most joint states of parameters that sort rows into few kinds, as change points do."""
 
 
 class Site(NamedTuple):
@@ -90,9 +93,9 @@ def find_sites(
 
 
 def joined(site: Site) -> Site | None:
-    """The same parameter with its elements in joint states; `None` if there are more than `MAX_STATES`."""
+    """The same parameter with its elements in joint states; `None` if there are more than `MOST_SHARED`."""
     each, count = site.num_states, site.values.shape[1]
-    if count * math.log(each) > math.log(MAX_STATES) + 1e-9:
+    if count * math.log(each) > math.log(MOST_SHARED) + 1e-9:
         return None
     digits = np.stack(np.unravel_index(np.arange(each**count), (each,) * count), axis=1)
     values = site.values[:, 0][torch.from_numpy(digits)]
