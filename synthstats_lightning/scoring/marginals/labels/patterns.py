@@ -103,7 +103,9 @@ class PatternSums(LabelSums):
             )
         of_kind = patterns.shown[:, None] == torch.arange(self._kinds)[:, None]
         self._shown = of_kind.flatten(1).to(torch.float64)
-        self._few = max(1, AT_ONCE // (self._kinds * self.num_rows + self.states))
+        read = [i for site in plan.sites if site.node not in self.fixed_terms for i in self.reads(site.node)]
+        of_state = 1 + sum(math.prod(shapes[i]) for i in read)
+        self._few = max(1, AT_ONCE // (self._kinds * self.num_rows + self.states * of_state))
 
     def evaluate(self, values: Values, particles: int) -> Sum:
         """Prior and likelihood, from the values that do not depend on discrete parameters."""
