@@ -441,6 +441,11 @@ def random_end(y: Any) -> None:
     pm.Normal("y", pm.Binomial("k", n, 0.5), 1, observed=y)
 
 
+def endless(y: Any) -> None:
+    first = pm.DiscreteUniform("first", 0, 3)
+    pm.Normal("y", pm.DiscreteUniform("k", pt.log(first), 3), 1, observed=y)
+
+
 def chain(y: Any) -> None:
     states = [pm.Bernoulli("z0", 0.5)]
     for k in range(1, 16):
@@ -463,6 +468,7 @@ FAILURES = {
         random_end,
         "it has values up to n, which depends on another",
     ),
+    "a bound that is no number": (endless, "it has values up to lower, which depends on another parameter"),
     "a chain of labels": (chain, "discrete latents that cannot be summed out: .* have 65536 joint states"),
     "a vector that couples rows": (vector, "cannot be summed out: it couples rows: 2^20 joint states"),
     "bounds of another parameter": (moving_bound, "cannot be summed out: it moves the bounds of"),

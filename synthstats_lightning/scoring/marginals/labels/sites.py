@@ -135,8 +135,9 @@ def _known(
         inputs = [values[j] if c is None else c.numpy() for j, c in ((j, constants[j]) for j in node.inputs)]
         if any(np.ndim(x) and constants[j] is not None for j, x in zip(node.inputs, inputs, strict=True)):
             return None
-        values[i] = OPERATIONS[node.op].evaluate(inputs, node.attributes)
-    return torch.as_tensor(values[index])
+        with np.errstate(all="ignore"):
+            values[i] = OPERATIONS[node.op].evaluate(inputs, node.attributes)
+    return torch.as_tensor(values[index]) if bool(np.isfinite(values[index]).all()) else None
 
 
 def _ends(
