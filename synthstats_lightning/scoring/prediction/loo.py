@@ -272,8 +272,8 @@ def _annealed(
     Raises:
         ProgramFailure: `SCORER_LIMIT` where its error stays too large with refits; see also `exact_loo`.
     """
-    loo = _by_reweighting(target, particles, first_row, deadline, _rows_of(target, particles))
     rows = pointwise(target, particles.theta, particles.log_likelihood)
+    loo = _by_reweighting(target, particles, first_row, deadline, rows)
     spread = island_errors(particles, rows.own[:, first_row:], loo)
     usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
     usable &= ~excluding_rows(target, search.pilot)[first_row:]

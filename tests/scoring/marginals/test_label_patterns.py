@@ -260,3 +260,57 @@ def test_two_unordered_change_points_of_one_vector() -> None:
             kind = (min(first, second) <= YEAR) * 1 + (max(first, second) <= YEAR)
             parts.append(sum(marginal(COUNTS[kind == k]) for k in range(3)) - 2 * np.log(ROWS))
     assert score.evidence == pytest.approx(float(logsumexp(parts)), abs=4 * score.evidence_se + 0.01)
+
+
+def test_a_scalar_label_picks_beside_a_change_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A position that all rows share has no row of its own to be read by."""
+
+    def mixed(y: Any) -> None:
+        tau, which = pm.DiscreteUniform("tau", 0, ROWS - 1), pm.Categorical("which", [0.2, 0.5, 0.3])
+        level, step = pm.Normal("level", 0, 2, shape=3), pm.Normal("step", 0, 1)
+        pm.Normal("y", level[which] + pm.math.switch(tau > YEAR, 0.0, step), 1.0, observed=y)
+
+    graph = graph_of(mixed, covariates=COLUMNS, rows=ROWS)
+    quick = build_density(graph, COLUMNS, REAL)
+    monkeypatch.setattr(patterns, "_patterns", lambda *_: None)
+    slow = build_density(graph, COLUMNS, REAL)
+    theta = torch.randn(3, quick.dimension, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for found, wanted in zip(
+        values_and_gradient(quick, theta), values_and_gradient(slow, theta), strict=True
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_axes_of_a_distribution_are_no_rows() -> None:
+    """As many components as rows: a component's label is not that of the row of the same number."""
+
+    def components(y: Any) -> None:
+        tau, scale = pm.DiscreteUniform("tau", 0, ROWS - 1), pm.Normal("scale", 0, 1)
+        means = pm.math.switch(tau > YEAR, 0.0, scale)
+        pm.NormalMixture("y", w=np.full(ROWS, 1 / ROWS), mu=means, sigma=1.0, observed=y)
+
+    graph = graph_of(components, covariates=COLUMNS, rows=ROWS)
+    density = build_density(graph, COLUMNS, REAL)
+    _, found = density.log_prior_and_likelihood(torch.full((1, 1), 0.8, dtype=torch.float64))
+    parts = []
+    for tau in range(ROWS):
+        share = (tau > YEAR).mean()
+        each = np.logaddexp(np.log(share + 1e-300) - REAL**2 / 2, np.log1p(-share) - (REAL - 0.8) ** 2 / 2)
+        parts.append(each.sum() - ROWS * np.log(2 * np.pi) / 2 - np.log(ROWS))
+    assert float(found.sum()) == pytest.approx(float(logsumexp(parts)), abs=1e-8)
+
+
+def test_a_change_point_that_nothing_reads_changes_nothing() -> None:
+    def idle(y: Any) -> None:
+        pm.DiscreteUniform("tau", 0, ROWS - 1)
+        pm.Normal("y", pm.Normal("level", 0, 2), 1.0, observed=y)
+
+    def without(y: Any) -> None:
+        pm.Normal("y", pm.Normal("level", 0, 2), 1.0, observed=y)
+
+    theta = torch.full((1, 1), 0.4, dtype=torch.float64)
+    totals = []
+    for build in (idle, without):
+        density = build_density(graph_of(build, covariates=COLUMNS, rows=ROWS), COLUMNS, REAL)
+        totals.append(density.log_prior_and_likelihood(theta)[1].sum())
+    torch.testing.assert_close(totals[0], totals[1])

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.operations import OPERATIONS
 from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.structural import Shape
@@ -221,15 +221,17 @@ def label_sums(
 def _patterns(graph: ModelGraph, plan: Plan, shapes: Sequence[Shape], sums: LabelSums) -> Patterns | None:
     """The patterns of the response's rows; `None` where other things depend on states, or most differ."""
     own = {site.node for site in plan.sites}
-    if any(site.separate for site in plan.sites) or set(plan.factors[1:]) != own:
+    if not sums.boundary or any(site.separate for site in plan.sites) or set(plan.factors[1:]) != own:
         return None
     if any(not plan.dependent.isdisjoint(sums.reads(i)) for i in own if i not in sums.fixed_terms):
         return None
-    of_rows = ((), (1,), (sums.num_rows,))
-    moving = plan.dependent - set(sums.fixed)
-    if any(shapes[i] not in of_rows for i in (*sums.boundary, *moving)):
+    response, by_row = sums.terms[plan.factors[0]], (sums.num_rows,)
+    if shapes[plan.factors[0]] != by_row or any(response.slots[i] in plan.dependent for i in response.views):
         return None
-    if not all(_by_row(graph, plan, i) for i in moving):
+    moving = plan.dependent - set(sums.fixed)
+    if any(shapes[i] not in ((), (1,), by_row) for i in (*sums.boundary, *moving)):
+        return None
+    if not all(_by_row(graph.nodes[i], plan, shapes, by_row) for i in moving):
         return None
     patterns = patterns_of(
         [sums.fixed[i].flatten(1).expand(-1, sums.num_rows).numpy() for i in sums.boundary]
@@ -239,9 +241,9 @@ def _patterns(graph: ModelGraph, plan: Plan, shapes: Sequence[Shape], sums: Labe
     return patterns if few else None
 
 
-def _by_row(graph: ModelGraph, plan: Plan, index: int) -> bool:
+def _by_row(node: Node, plan: Plan, shapes: Sequence[Shape], rows: Shape) -> bool:
     """Whether an element of a value that depends on discrete parameters is made of one row's elements."""
-    node = graph.nodes[index]
     if node.op == "take":
-        return node.inputs[0] not in plan.dependent
+        source, positions = node.inputs
+        return source not in plan.dependent and shapes[positions] == rows
     return OPERATIONS[node.op].elementwise
