@@ -76,8 +76,8 @@ DISCRETE_SUPPORTS = frozenset(
 )
 """Supports with counting measure."""
 
-FINITE_SUPPORTS = frozenset({Support.COUNT_TO, Support.BINARY, Support.INTEGER_RANGE, Support.CATEGORIES})
-"""Discrete supports of finitely many values: a latent with one of them can be summed out."""
+SUMMED_SUPPORTS = DISCRETE_SUPPORTS - {Support.POINT, Support.COUNT_VECTOR}
+"""Discrete supports that a latent can be summed out over: of single numbers."""
 
 
 class Domain(StrEnum):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from synthstats_lightning.programs.composites import UnsupportedLaw, distribution_of, entry_of
 from synthstats_lightning.programs.constants import constant_array, constant_node, read_constant
 from synthstats_lightning.programs.demands.random_nodes import check_parameter_shapes, check_parameters
-from synthstats_lightning.programs.distribution import FINITE_SUPPORTS, Distribution, Support
+from synthstats_lightning.programs.distribution import SUMMED_SUPPORTS, Distribution, Support
 from synthstats_lightning.programs.documents import bad_graph, quoted, read_document
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import GRAPH_FORMAT, DataSchema, ModelGraph, Node
@@ -273,11 +273,11 @@ def _check_latents(graph: ModelGraph) -> None:
             continue
         distribution = distribution_of(node.attributes)
         if distribution.discrete:
-            if distribution.support not in FINITE_SUPPORTS:
+            if distribution.support not in SUMMED_SUPPORTS:
                 name = quoted(str(node.attributes["name"]))
                 _unsupported(
                     f"{name}: a discrete latent ({distribution.name}) that cannot be summed out:"
-                    " it has infinitely many values"
+                    " it has one value, or values that are vectors"
                 )
             continue
         if distribution.support is Support.MIXED:

@@ -29,6 +29,7 @@ from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.estimators.unbounded import check_bounded
 from synthstats_lightning.scoring.foreseen import check_foreseen
 from synthstats_lightning.scoring.honesty import (
+    check_counts,
     check_evidence,
     check_masses,
     check_probability,
@@ -199,15 +200,13 @@ def _score_target(
     observed = observed_posterior(target, held_out, settings, generator, deadline)
     posterior = observed.posterior
     particles = posterior.particles
+    known = torch.arange(target.num_observations) < posterior.target.num_observations
     if check is not None:
-        check(
-            observed.whole,
-            particles,
-            torch.arange(target.num_observations) < posterior.target.num_observations,
-        )
+        check(observed.whole, particles, known)
     # draws of their own: what is checked does not depend on whether it is
     guard = torch.Generator().manual_seed(seed ^ GUARD)
     check_masses(observed.whole, particles, guard)
+    check_counts(observed.whole, particles, known, guard)
     if posterior.target.num_observations > 0:
         check_evidence(posterior.target, particles, guard)
     error = observed.whole.integration.error if is_integrated(observed.whole) else 0.0

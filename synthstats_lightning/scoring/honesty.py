@@ -13,14 +13,21 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.runtime.single_precision import is_finite
 from synthstats_lightning.scoring.density.target import Target, evaluate_totals, finite_or_minus_infinity
-from synthstats_lightning.scoring.estimators.particles import Particles, log_mean_exp, log_mean_se
-from synthstats_lightning.scoring.marginals.integration import completed
+from synthstats_lightning.scoring.estimators.particles import (
+    Particles,
+    log_mean_exp,
+    log_mean_se,
+    systematic_resample,
+)
+from synthstats_lightning.scoring.marginals.density import Density
+from synthstats_lightning.scoring.marginals.integration import completed, is_integrated
+from synthstats_lightning.scoring.marginals.labels.counts import MISSED, missed_ratio
 from synthstats_lightning.scoring.marginals.normalisation import Mass
 from synthstats_lightning.scoring.score import Score
 
@@ -36,6 +43,8 @@ PRIOR_EXCESS = 0.05
 """Mass of the prior above 1 that is let pass beyond Monte-Carlo error where it is weighed by the proposal."""
 NEAR = 1.0
 """Nats below the best log-likelihood within which an evidence is computed a second time."""
+COUNT_DRAWS = 256
+"""Draws from the posterior that say how far discrete parameters must be summed."""
 SECOND_DRAWS = 4096
 """Exact prior draws of the second computation."""
 SECOND_SLACK = 0.1
@@ -102,6 +111,40 @@ def check_masses(target: Target, particles: Particles, generator: torch.Generato
             FailureCategory.IMPROPER,
             f"{worst.name}: the density of {worst.law} integrates to exp({worst.excess:.3g}), more than 1,"
             " at these parameters: they are beyond what double precision can hold",
+        )
+
+
+def check_counts(
+    target: Target, particles: Particles, given: Bool[Tensor, " rows"], generator: torch.Generator
+) -> None:
+    """Refuses a model of which the sum over a discrete parameter without a largest value ends too early.
+
+    Args:
+        target: The model of all rows, in the coordinates of the particles.
+        particles: The model's posterior.
+        given: The rows that this knows.
+        generator: Source of the draws from it.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` if half of the values miss more than `counts.MISSED` of the evidence.
+    """
+    model = target.density if is_integrated(target) else target
+    if not isinstance(model, Density) or model.compiled.labels is None or model.fewer_counted is None:
+        return
+    index = systematic_resample(particles.log_weight[None], COUNT_DRAWS, generator)[0]
+    density, theta = completed(target, particles.theta[index], generator, given)
+    with torch.no_grad():
+        ratio = missed_ratio(density, theta, given)
+    missed = -math.expm1(log_mean_exp(ratio))
+    if missed > MISSED:
+        site = next(site for site in model.compiled.labels.plan.sites if site.endless)
+        most = int(site.values.max())
+        law = str(model.compiled.graph.nodes[site.node].attributes["distribution"])
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"{site.name}: a discrete latent ({law}) without a largest value, summed to {most}: values above"
+            f" {most // 2} have {missed:.2g} of the weight, and more than {most} are too many to sum. Give it"
+            " a prior that says how many there can be, or model the expected counts",
         )
 
 

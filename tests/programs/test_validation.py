@@ -230,11 +230,11 @@ def test_real_numbers_follow_no_discrete_distribution() -> None:
 
 def test_discrete_latents_are_unsupported_only_where_they_matter() -> None:
     w = Writer()
-    k = w.draw("Poisson", w.const(3.0), name="k")
+    k = w.draw("DiracDelta", w.const(3), name="k")
     w.respond("Normal", k, w.const(1.0))
     caught = failure(w.document())
     assert caught.category is UNSUPPORTED
-    assert "discrete latent (Poisson)" in caught.message
+    assert "discrete latent (DiracDelta)" in caught.message
     w.nodes[w.response]["inputs"][0] = 0
     assert parse_graph(json.dumps(w.document()), SCHEMA).nodes[k].op == "random"
 

@@ -45,6 +45,7 @@ from synthstats_lightning.scoring.density.structural import Layout, Shape, core_
 from synthstats_lightning.scoring.density.terms import Operand, Term
 from synthstats_lightning.scoring.distributions import Distribution, distribution_of
 from synthstats_lightning.scoring.distributions.truncated import rounded
+from synthstats_lightning.scoring.marginals.labels.counts import LARGEST
 from synthstats_lightning.scoring.marginals.labels.patterns import label_sums
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, make_plan
 from synthstats_lightning.scoring.marginals.labels.sites import cannot
@@ -143,6 +144,7 @@ def compile_graph(
     anchors: Mapping[int, Anchor] | None = None,
     rounding: float | None = None,
     least_rank: int = 1,
+    most_counted: int = LARGEST[0],
 ) -> Compiled:
     """Binds data to a graph, evaluates what is constant and lists the calls for the rest.
 
@@ -153,6 +155,7 @@ def compile_graph(
         anchors: Nodes of parameters that are standardised given their hyperparameters.
         rounding: Spacing of the values that the response was recorded to, `None` for exact values.
         least_rank: Fewest axes of every parameter-dependent value after the particle axis.
+        most_counted: Largest value that a discrete parameter without a largest value is summed to.
 
     Raises:
         ProgramFailure: See `scoring.density.build_density`.
@@ -162,7 +165,7 @@ def compile_graph(
     if distribution_of(graph.nodes[graph.response].attributes).event_rank:
         known = with_known_diagonals(with_known_distances(graph, constants), constants)
         if known is not graph:
-            return compile_graph(known, covariates, response, anchors, rounding)
+            return compile_graph(known, covariates, response, anchors, rounding, most_counted=most_counted)
     parameters = find_parameters(graph, constants, anchors)
     dependents = _dependents(graph, parameters)
     rank = max(least_rank, *(len(shapes[i]) for i, c in enumerate(constants) if c is None))
@@ -175,7 +178,7 @@ def compile_graph(
     group_terms, grouped = _group_terms(found_blocks, graph, constants)
     response_term = operands.term(graph.response, torch.from_numpy(np.array(response, dtype=np.float64)))
     _check_response(response_term.distribution)
-    plan = make_plan(graph, shapes, constants)
+    plan = make_plan(graph, shapes, constants, most_counted)
     labels, free_steps = None, steps
     if plan is not None:
         _check_bounds(plan, graph, parameters)

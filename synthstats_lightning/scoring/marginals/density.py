@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial, reduce
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums, log_likelihood_of
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals import ancestral
-from synthstats_lightning.scoring.marginals.blocks import ALONE, by_logs, no_nan, response_rows, row_sums
+from synthstats_lightning.scoring.marginals.blocks import by_logs, no_nan, response_rows
 from synthstats_lightning.scoring.marginals.compilation import Compiled, compile_graph, widest
 from synthstats_lightning.scoring.marginals.different_rows import DifferentRows, different_rows
 from synthstats_lightning.scoring.marginals.funnels import (
@@ -28,8 +29,9 @@ from synthstats_lightning.scoring.marginals.funnels import (
     prior_anchors,
     without_anchors,
 )
+from synthstats_lightning.scoring.marginals.labels.counts import far_enough, fewer_counted
 from synthstats_lightning.scoring.marginals.normalisation import Mass, log_masses
-from synthstats_lightning.scoring.marginals.start import Start, padded, parts_of_draw, run, start
+from synthstats_lightning.scoring.marginals.start import Start, parts_of_draw, prior_parts, run, start
 
 Values = list[Tensor | None]
 
@@ -66,11 +68,12 @@ def build_density(
             f"response must have the shape {expected} of the graph's response, got {response.shape}"
         )
 
-    def build(graph: ModelGraph, anchors: Mapping[int, Anchor]) -> Density:
-        compiled = compile_graph(graph, covariates, response, anchors, rounding)
-        return Density(compiled, build, different_rows(compiled, response, anchors, rounding))
+    def build(graph: ModelGraph, anchors: Mapping[int, Anchor], largest: int) -> Density:
+        compiled = compile_graph(graph, covariates, response, anchors, rounding, most_counted=largest)
+        again = partial(build, largest=largest)
+        return Density(compiled, again, different_rows(compiled, response, anchors, rounding))
 
-    return build(graph, {})
+    return far_enough(partial(build, graph, {}))
 
 
 class Density:
@@ -136,6 +139,12 @@ class Density:
         if self._build is None:
             raise RuntimeError("a density that was not made by build_density cannot be made again")
         return self._build(graph, {})
+
+    @property
+    def fewer_counted(self) -> Density | None:
+        """With discrete parameters that have no largest value summed to half as far; see `labels.counts`."""
+        labels = fewer_counted(self._compiled.labels)
+        return None if labels is None else Density(replace(self._compiled, labels=labels))
 
     @cached_property
     def prior_terms(self) -> dict[int, Term]:
@@ -469,22 +478,7 @@ class Density:
         labels = self._compiled.labels
         if labels is not None and labels.has_prior:
             parts.append(labels.log_prior(values, theta.shape[0]) if summed is None else summed)
-        for group in self._compiled.group_terms:
-            block = self._compiled.blocks[group.block]
-            x, u = constrained[group.block], theta[:, block.start : block.stop]
-            if group.columns is not None:
-                x, u = x.narrow(1, *group.columns), u.narrow(1, *group.columns)
-            parts.append(row_sums(group.term.log_prob(values, x, u if block.transform in ALONE else None)))
-        for parameter, term in self._compiled.parameter_terms:
-            coordinate = None
-            if parameter.node in self._by_logs:
-                coordinate = padded(
-                    theta[:, parameter.start : parameter.stop], parameter, self._compiled.rank
-                )
-            parts.append(row_sums(term.log_prob(values, values[parameter.node], coordinate).flatten(1)))
-        for dependent in self._compiled.dependents:
-            log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
-            parts.append(row_sums(log_jacobian.reshape(theta.shape[0], -1)))
+        parts += prior_parts(self._compiled, theta, values, constrained, self._by_logs)
         if not parts:
             return theta.new_zeros(theta.shape[0])
         return no_nan(reduce(torch.add, parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,7 +14,7 @@ from synthstats_lightning.scoring.density.layout import Parameter
 from synthstats_lightning.scoring.density.many_rows import by_parts
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.density.target import Marginals
-from synthstats_lightning.scoring.marginals.blocks import constrain_block, no_nan, row_sums
+from synthstats_lightning.scoring.marginals.blocks import ALONE, constrain_block, no_nan, row_sums
 from synthstats_lightning.scoring.marginals.compilation import Compiled
 
 
@@ -54,6 +54,40 @@ def start(compiled: Compiled, theta: Tensor, splits: Sequence[int], logs: Set[in
     for dependent, piece in zip(compiled.dependents, pieces[len(compiled.blocks) :], strict=False):
         found.values[dependent.slot] = padded(piece, dependent.parameter, compiled.rank)
     return found
+
+
+def prior_parts(
+    compiled: Compiled,
+    theta: Tensor,
+    values: Sequence[Tensor | None],
+    constrained: Sequence[Tensor],
+    logs: Set[int],
+) -> list[Tensor]:
+    """Log prior densities `[particles]` that are to be summed, but for what discrete parameters enter.
+
+    Args:
+        compiled: The model with its data bound.
+        theta: Unconstrained parameters `[particles, dim]`.
+        values: Slots of an evaluation whose steps have run.
+        constrained: Blocks of parameters on their own scale, each `[particles, columns]`.
+        logs: Nodes that are evaluated by their logarithms.
+    """
+    parts = []
+    for group in compiled.group_terms:
+        block = compiled.blocks[group.block]
+        x, u = constrained[group.block], theta[:, block.start : block.stop]
+        if group.columns is not None:
+            x, u = x.narrow(1, *group.columns), u.narrow(1, *group.columns)
+        parts.append(row_sums(group.term.log_prob(values, x, u if block.transform in ALONE else None)))
+    for parameter, term in compiled.parameter_terms:
+        coordinate = None
+        if parameter.node in logs:
+            coordinate = padded(theta[:, parameter.start : parameter.stop], parameter, compiled.rank)
+        parts.append(row_sums(term.log_prob(values, values[parameter.node], coordinate).flatten(1)))
+    for dependent in compiled.dependents:
+        log_jacobian = cast(Tensor, values[dependent.jacobian_slot])
+        parts.append(row_sums(log_jacobian.reshape(theta.shape[0], -1)))
+    return parts
 
 
 def padded(x: Tensor, parameter: Parameter, rank: int) -> Tensor:

@@ -125,9 +125,9 @@ def test_shared_scalar_parameters_broadcast_to_rows() -> None:
 
 def test_discrete_parameters_are_refused() -> None:
     b = Builder()
-    count = b.random("Poisson", "changes", 2.0)
+    count = b.random("DiscreteUniform", "changes", 0.0, 5000.0)
     b.random("Normal", "y", count, 1.0, shape=(2,))
-    refusal = r"changes: a discrete latent \(Poisson\) .* infinitely many values"
+    refusal = r"changes: a discrete latent \(DiscreteUniform\) .* it has 5001 values"
     with pytest.raises(ProgramFailure, match=refusal) as failure:
         b.density({}, np.zeros(2))
     assert failure.value.category == FailureCategory.UNSUPPORTED

@@ -15,6 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+LOWEST = -1000.0
+"""Nats above which log factors are told from impossible ones by their sums."""
+
 
 class Level(NamedTuple):
     """How one discrete parameter is summed out.
@@ -73,12 +76,11 @@ def changed(
     """
     own = torch.arange(replaced.shape[-1])
     for level in levels:
-        others = _others(factors, level)
-        replaced = (others.index_select(-1, own) + replaced).logsumexp(1)
+        replaced = (_others(factors, level, own) + replaced).logsumexp(1)
         own = level.parent.index_select(0, own)
         factors = _added(factors, level).logsumexp(1)
     whole = Level(torch.zeros(factors.shape[-1], dtype=torch.int64), 1, 1, factors.shape[-1] == 1)
-    return _others(factors, whole).index_select(-1, own) + replaced
+    return _others(factors, whole, own) + replaced
 
 
 def draw_states(
@@ -132,17 +134,25 @@ def _first_state_only(table: Tensor, level: Level) -> Tensor:
     return table + mask
 
 
-def _others(factors: Tensor, level: Level) -> Tensor:
-    """For each element the sum of the others in its unit, right also where single ones are impossible."""
-    possible = factors.isfinite()
-    finite = torch.where(possible, factors, 0.0)
-    impossible = (~possible).to(factors.dtype)
+def _others(factors: Tensor, level: Level, own: Tensor) -> Tensor:
+    """For some elements the sum of the others in their unit, right also where single ones are impossible."""
+    parent = level.parent.index_select(0, own)
     plain = level._replace(units=level.groups)
-    total = _added(finite, plain).index_select(-1, level.parent)
-    lost = _added(impossible, plain).index_select(-1, level.parent) - impossible
-    others = torch.where(lost > 0, -torch.inf, total - finite)
+    if not factors.requires_grad and bool((factors.nan_to_num(neginf=0.0) > LOWEST).all()):
+        # no sum of what is possible comes near one with something impossible in it: one sum tells both
+        impossible = 4.0 * LOWEST * factors.shape[-1]
+        finite = factors.clamp_min(impossible)
+        others = _added(finite, plain).index_select(-1, parent) - finite.index_select(-1, own)
+        others.masked_fill_(others < 0.5 * impossible, -torch.inf)
+    else:
+        possible = factors.isfinite()
+        finite = torch.where(possible, factors, 0.0)
+        missing = (~possible).to(factors.dtype)
+        total = _added(finite, plain).index_select(-1, parent) - finite.index_select(-1, own)
+        lost = _added(missing, plain).index_select(-1, parent) - missing.index_select(-1, own)
+        others = torch.where(lost > 0, -torch.inf, total)
     if level.units == level.groups:
         return others
-    mask = torch.zeros(factors.shape[1], *[1] * (factors.ndim - 3), factors.shape[-1], dtype=factors.dtype)
-    mask[1:, ..., level.parent >= level.units] = -torch.inf
+    mask = torch.zeros(factors.shape[1], *[1] * (factors.ndim - 3), len(own), dtype=factors.dtype)
+    mask[1:, ..., parent >= level.units] = -torch.inf
     return others + mask

@@ -164,7 +164,7 @@ class PatternSums(LabelSums):
         """Log-densities `[particles, patterns, rows]`, and the states' log prior `[particles, states]`."""
         response = self.plan.factors[0]
         values = self._evaluated(inputs, particles, self._kinds, self._by_kind)
-        found = self._flat(self.terms[response].log_prob(values, None), response, particles * self._kinds)
+        found = self._flat(self.terms[response].log_prob(values, None), response, (particles * self._kinds,))
         priors = [self._prior_of(site.node, inputs, particles) for site in self.plan.sites]
         prior = torch.stack([x.sum(-1).expand(particles, -1) for x in priors]).sum(0)
         return found.reshape(particles, self._kinds, -1), torch.where(prior.isfinite(), prior, -torch.inf)
@@ -178,7 +178,7 @@ class PatternSums(LabelSums):
             for slot, x in zip(self.slots, inputs, strict=True)
             if slot in self.reads(node)
         }
-        return self._site_prior(node, values, particles * self.states).reshape(particles, self.states, -1)
+        return self._site_prior(node, values, (particles * self.states,)).reshape(particles, self.states, -1)
 
     def _table(self, inputs: Sequence[Tensor], particles: int) -> Tensor:
         densities, _ = self._densities(inputs, particles)

@@ -61,6 +61,7 @@ def make_plan(
     graph: ModelGraph,
     shapes: Sequence[tuple[int, ...]],
     constants: Sequence[torch.Tensor | None],
+    most_counted: int,
 ) -> Plan | None:
     """How to sum a model's discrete parameters out; `None` if it has none.
 
@@ -71,12 +72,13 @@ def make_plan(
         graph: The model graph.
         shapes: Shape of every node.
         constants: Value of every node that depends on no random node.
+        most_counted: Largest value of a parameter without a largest value, see `labels.counts`.
 
     Raises:
-        ProgramFailure: `UNSUPPORTED` for discrete parameters that are not finite, or couple more than
-            `MOST_SHARED` joint states.
+        ProgramFailure: `UNSUPPORTED` for discrete parameters whose values are not known beforehand, or couple
+            more than `MOST_SHARED` joint states.
     """
-    sites = find_sites(graph, shapes, constants)
+    sites = find_sites(graph, shapes, constants, most_counted)
     if not sites:
         return None
     if composites.distribution_of(graph.nodes[graph.response].attributes).event_rank:

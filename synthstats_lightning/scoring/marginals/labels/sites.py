@@ -25,6 +25,10 @@ MOST_SHARED = 20_000
 """Most joint states of parameters that sort rows into few kinds, as change points do."""
 
 
+COUNTS = {Support.NATURAL: 0, Support.POSITIVE_COUNT: 1}
+"""Supports without a largest value, and their smallest."""
+
+
 class Site(NamedTuple):
     """A discrete parameter.
 
@@ -35,6 +39,7 @@ class Site(NamedTuple):
         values: Its elements in every state `[states, elements]`.
         units: Which unit each element belongs to, of the parameter's shape: an element of its own where all
             elements go through their values side by side, 0 for all where they do so jointly.
+        endless: Whether its distribution has values beyond these, as a Poisson count has.
     """
 
     node: int
@@ -42,6 +47,7 @@ class Site(NamedTuple):
     shape: tuple[int, ...]
     values: Float[Tensor, "states elements"]
     units: Dependence
+    endless: bool = False
 
     @property
     def num_states(self) -> int:
@@ -60,7 +66,10 @@ class Site(NamedTuple):
 
 
 def find_sites(
-    graph: ModelGraph, shapes: Sequence[tuple[int, ...]], constants: Sequence[Tensor | None]
+    graph: ModelGraph,
+    shapes: Sequence[tuple[int, ...]],
+    constants: Sequence[Tensor | None],
+    most_counted: int,
 ) -> list[Site]:
     """Every discrete random node but the response, elements side by side.
 
@@ -68,10 +77,10 @@ def find_sites(
         graph: The model graph.
         shapes: Shape of every node.
         constants: Value of every node that depends on no random node.
+        most_counted: Largest value of a parameter without a largest value, see `labels.counts`.
 
     Raises:
-        ProgramFailure: `UNSUPPORTED` for a support that is infinite, not known beforehand, or larger than
-            `MAX_STATES`.
+        ProgramFailure: `UNSUPPORTED` for a support that is not known beforehand, or larger than `MAX_STATES`.
     """
     sites: list[Site] = []
     for index, node in enumerate(graph.nodes):
@@ -83,12 +92,16 @@ def find_sites(
         name, shape = str(node.attributes["name"]), tuple(node.attributes["shape"])
         first = shapes[node.inputs[0]]
         known = [_known(graph, i, constants, sites) for i in node.inputs]
-        low, high = _ends(entry, name, known, categories=first[-1] if first else 1)
+        endless = entry.support in COUNTS
+        if endless:
+            low, high = COUNTS[entry.support], most_counted
+        else:
+            low, high = _ends(entry, name, known, categories=first[-1] if first else 1)
         if high - low >= MAX_STATES:
             cannot(name, entry.name, f"has {high - low + 1} values, more than {MAX_STATES}")
         count = math.prod(shape)
         values = torch.arange(low, high + 1, dtype=torch.float64)[:, None].expand(-1, count)
-        sites.append(Site(index, name, shape, values, np.arange(count).reshape(shape)))
+        sites.append(Site(index, name, shape, values, np.arange(count).reshape(shape), endless))
     return sites
 
 
@@ -149,7 +162,7 @@ def _ends(
     if entry.support is Support.CATEGORIES:
         return 0, categories - 1
     if entry.support not in (Support.COUNT_TO, Support.INTEGER_RANGE):
-        cannot(name, entry.name, "has infinitely many values")
+        cannot(name, entry.name, "has one value, or values that are vectors")
     ends = [0, 0]
     for side, bound in enumerate(entry.bounds):
         if bound is None:

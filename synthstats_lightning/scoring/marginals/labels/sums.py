@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple, cast
 
 import torch
@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.structural import Shape, pad
-from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.density.target import Marginals, finite_or_minus_infinity
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.labels.elimination import changed, draw_states, eliminate
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, spread_states
@@ -71,11 +71,11 @@ class LabelSums:
         self.num_rows = shapes[plan.factors[0]][0]
         self.counts = [site.num_states for site in plan.sites]
         self.states = math.prod(self.counts)
-        sites = {site.node for site in plan.sites}
+        self._own = sites = {site.node for site in plan.sites}
         self.has_prior = any(index not in sites for index in plan.factors[1:])
         self.fixed = self._fixed_values()
         self.fixed_terms = {
-            site.node: self._site_prior(site.node, self.fixed, self.states)
+            site.node: self._site_prior(site.node, self.fixed, (self.states,))
             for site in plan.sites
             if all(slot in self.fixed for slot in self.reads(site.node))
         }
@@ -86,6 +86,12 @@ class LabelSums:
         read |= set(plan.factors[1:]) - sites
         self.boundary = tuple(sorted(slot for slot in read if slot in self.fixed))
         self.slots = tuple(sorted(slot for slot in read if slot not in plan.dependent))
+        # distributions of single numbers broadcast, so that what reads no particle, or no state, is done once
+        self._crossed = frozenset(
+            i for i in plan.factors if not terms[i].distribution.event_rank and not terms[i].views
+        )
+        self._stepped = {i for step in varying for i in step.inputs}
+        self._stepped |= {i for node in set(plan.factors) - self._crossed for i in (node, *self.reads(node))}
         elements = sum(math.prod(shapes[index]) for index in plan.factors)
         self._chunk = max(1, CHUNK // (self.states * elements))
 
@@ -205,32 +211,56 @@ class LabelSums:
 
     def _table(self, inputs: Sequence[Tensor], particles: int) -> Tensor:
         """Every factor in every state `[particles, *states, elements]`."""
-        values = self._evaluated(inputs, particles, self.states, self.fixed)
-        sites = {site.node for site in self.plan.sites}
+        # a gradient of NaN in an impossible state is dropped where each state has its own, see `_widened`
+        crossed = frozenset() if any(x.requires_grad for x in inputs) else self._crossed
+        needed = self._stepped if crossed else None
+        flat = self._evaluated(inputs, particles, self.states, self.fixed, needed)
+        across = self._across(inputs, flat, particles) if crossed else flat
         parts = []
         for node in self.plan.factors:
             if node in self.fixed_terms:
-                parts.append(self.fixed_terms[node].expand(particles, -1, -1))
+                parts.append(self.fixed_terms[node].reshape(1, self.states, -1).expand(particles, -1, -1))
                 continue
-            if node in sites:
-                found = self._site_prior(node, values, particles * self.states)
+            values = across if node in crossed else flat
+            batch = (particles, self.states) if node in crossed else (particles * self.states,)
+            if node == self.plan.factors[0]:
+                found = self._flat(self.terms[node].log_prob(values), node, batch)
+            elif node in self._own:
+                found = self._site_prior(node, values, batch)
             else:
-                value = None if node == self.plan.factors[0] else values[node]
-                found = self._flat(self.terms[node].log_prob(values, value), node, particles * self.states)
+                found = self._flat(self.terms[node].log_prob(values, values[node]), node, batch)
             parts.append(found.reshape(particles, self.states, -1))
-        table = torch.cat(parts, -1)
-        table = torch.where(table.isfinite(), table, -torch.inf)
+        table = finite_or_minus_infinity(torch.cat(parts, -1))
         return table.reshape(particles, *self.counts, -1)
 
+    def _across(self, inputs: Sequence[Tensor], flat: Values, particles: int) -> Values:
+        """What factors read, with axes for particles and for states, of length 1 where all are equal."""
+        values: Values = [None] * len(flat)
+        for slot, x in zip(self.slots, inputs, strict=True):
+            values[slot] = x[:, None]
+        for slot in self.boundary:
+            values[slot] = self.fixed[slot][None]
+        for slot, _, _ in self._varying:
+            x = cast(Tensor, flat[slot])
+            values[slot] = x.reshape(particles, self.states, *x.shape[1:])
+        return values
+
     def _evaluated(
-        self, inputs: Sequence[Tensor], particles: int, states: int, fixed: Mapping[int, Tensor]
+        self,
+        inputs: Sequence[Tensor],
+        particles: int,
+        states: int,
+        fixed: Mapping[int, Tensor],
+        needed: Set[int] | None = None,
     ) -> Values:
         """Everything that factors read, in some states of which `fixed` has the values `[states, ...]`."""
         values: Values = [None] * (max([*self.slots, *self.plan.factors, *self._slots_written()]) + 1)
         for slot, x in zip(self.slots, inputs, strict=True):
-            values[slot] = self._widened(x, particles, states)
+            if needed is None or slot in needed:
+                values[slot] = self._widened(x, particles, states)
         for slot in self.boundary:
-            values[slot] = fixed[slot].repeat(particles, *[1] * (fixed[slot].ndim - 1))
+            if needed is None or slot in needed:
+                values[slot] = fixed[slot].repeat(particles, *[1] * (fixed[slot].ndim - 1))
         for slot, function, read in self._varying:
             values[slot] = function(*[values[i] for i in read])
         return values
@@ -245,13 +275,13 @@ class LabelSums:
     def _slots_written(self) -> list[int]:
         return [step.slot for step in self.steps] + [site.node for site in self.plan.sites]
 
-    def _flat(self, log_prob: Tensor, node: int, batch: int) -> Tensor:
+    def _flat(self, log_prob: Tensor, node: int, batch: tuple[int, ...]) -> Tensor:
         shape = self.shapes[node]
         rank = len(shape) - self.terms[node].distribution.event_rank
-        padded = (batch, *pad(shape[:rank], self.rank))
-        return log_prob.expand(padded).reshape(batch, -1)
+        padded = (*batch, *pad(shape[:rank], self.rank))
+        return log_prob.expand(padded).reshape(*batch, -1)
 
-    def _site_prior(self, node: int, values: Values | Mapping[int, Tensor], batch: int) -> Tensor:
+    def _site_prior(self, node: int, values: Values | Mapping[int, Tensor], batch: tuple[int, ...]) -> Tensor:
         """Log prior of a discrete parameter in every state, -inf for states outside its support."""
         term = self.terms[node]
         parameters = [
@@ -261,7 +291,9 @@ class LabelSums:
         for index, view in term.views.items():
             parameters[index] = parameters[index].reshape(-1, *view)
         state = self.fixed[node].to(torch.float64)
-        state = state.repeat(batch // self.states, *[1] * (state.ndim - 1))
+        state = (
+            state.repeat(batch[0] // self.states, *[1] * (state.ndim - 1)) if len(batch) == 1 else state[None]
+        )
         return self._flat(term.distribution.log_prob(state, *parameters), node, batch)
 
     def reads(self, node: int) -> list[int]:
