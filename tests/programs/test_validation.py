@@ -230,7 +230,7 @@ def test_real_numbers_follow_no_discrete_distribution() -> None:
 
 def test_discrete_latents_are_unsupported_only_where_they_matter() -> None:
     w = Writer()
-    k = w.draw("DiracDelta", w.const(3), name="k")
+    k = w.draw("DiracDelta", w.const(3, "int64"), name="k")
     w.respond("Normal", k, w.const(1.0))
     caught = failure(w.document())
     assert caught.category is UNSUPPORTED

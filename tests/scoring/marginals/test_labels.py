@@ -432,10 +432,6 @@ def test_prior_draws_follow_the_labels() -> None:
     torch.testing.assert_close(sd, torch.full_like(sd, spread), rtol=0, atol=0.03)
 
 
-def one_value(y: Any) -> None:
-    pm.Normal("y", pm.DiracDelta("n", 3), 1, observed=y)
-
-
 def random_end(y: Any) -> None:
     n = pt.cast(pm.Gamma("n", 2, 1), "int64")
     pm.Normal("y", pm.Binomial("k", n, 0.5), 1, observed=y)
@@ -463,7 +459,6 @@ def moving_bound(y: Any) -> None:
 
 
 FAILURES = {
-    "one value": (one_value, "n.*(DiracDelta) that cannot be summed out: it has one value, or values that"),
     "a bound that depends on another": (
         random_end,
         "it has values up to n, which depends on another",
