@@ -15,6 +15,7 @@ from synthstats_lightning.programs.composites import UnsupportedLaw, distributio
 from synthstats_lightning.programs.constants import constant_array, constant_node, read_constant
 from synthstats_lightning.programs.demands.random_nodes import check_parameter_shapes, check_parameters
 from synthstats_lightning.programs.distribution import SUMMED_SUPPORTS, Distribution, Support
+from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.documents import bad_graph, quoted, read_document
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import GRAPH_FORMAT, DataSchema, ModelGraph, Node
@@ -236,7 +237,8 @@ def _distribution(law: Mapping[str, Any]) -> Distribution:
     if not isinstance(law.get("distribution"), str):
         _unsupported(f"distribution {quoted(law.get('distribution'))}")
     try:
-        return entry_of(read_law(law))
+        found = read_law(law)
+        return entry_of(found) if found.components else DISTRIBUTIONS[found.name]
     except KeyError as error:
         _unsupported(f"distribution {quoted(error.args[0])}")
     except UnsupportedLaw as error:

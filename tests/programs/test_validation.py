@@ -230,13 +230,22 @@ def test_real_numbers_follow_no_discrete_distribution() -> None:
 
 def test_discrete_latents_are_unsupported_only_where_they_matter() -> None:
     w = Writer()
+    k = w.draw("Multinomial", w.column("count"), w.const([0.5, 0.5]), name="k", shape=(5, 2))
+    w.respond("Normal", w.op("sum", k, axis=[1]), w.const(1.0))
+    caught = failure(w.document())
+    assert caught.category is UNSUPPORTED
+    assert "discrete latent (Multinomial)" in caught.message
+    w.nodes[w.response]["inputs"][0] = w.nodes[w.response]["inputs"][1]
+    assert parse_graph(json.dumps(w.document()), SCHEMA).nodes[k].op == "random"
+
+
+def test_what_only_components_follow_is_no_distribution_of_its_own() -> None:
+    w = Writer()
     k = w.draw("DiracDelta", w.const(3, "int64"), name="k")
     w.respond("Normal", k, w.const(1.0))
     caught = failure(w.document())
     assert caught.category is UNSUPPORTED
-    assert "discrete latent (DiracDelta)" in caught.message
-    w.nodes[w.response]["inputs"][0] = 0
-    assert parse_graph(json.dumps(w.document()), SCHEMA).nodes[k].op == "random"
+    assert caught.message == "distribution 'DiracDelta'"
 
 
 def test_latent_dimensions_are_limited() -> None:
