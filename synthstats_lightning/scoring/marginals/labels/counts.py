@@ -30,7 +30,7 @@ FORESEEN = 0.003
 """Most of the density that half of the values may miss, over a rough sample of the posterior."""
 
 MISSED = 0.01
-"""Most of it that they may miss over the posterior; all of them miss less than half as much."""
+"""Most of it that they may miss over the posterior; all of them then miss a part of that."""
 
 DRAWS = 256
 """Draws from the prior, of which the likelier ones start the chains."""
@@ -129,9 +129,11 @@ def _sample(density: Counting, theta: Tensor | None, generator: torch.Generator)
     if theta is None:
         draws = density.sample_prior(DRAWS, generator)
         likeliest = _log_density(density, draws).sort(descending=True)
-        if not bool(likeliest.values[0].isfinite()):
+        possible = likeliest.indices[likeliest.values.isfinite()]
+        if not len(possible):
             return None
-        return _moved(density, draws[likeliest.indices[:CHAINS]], STEPS[0], generator)
+        start = draws[possible[torch.arange(CHAINS) % len(possible)]]
+        return _moved(density, start, STEPS[0], generator)
     return _moved(density, theta, STEPS[1], generator)
 
 

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-LOWEST = -1000.0
-"""Nats above which log factors are told from impossible ones by their sums."""
+WIDEST = 1000.0
+"""Nats either way within which log factors are told from impossible ones by their sums."""
 
 
 class Level(NamedTuple):
@@ -138,9 +138,9 @@ def _others(factors: Tensor, level: Level, own: Tensor) -> Tensor:
     """For some elements the sum of the others in their unit, right also where single ones are impossible."""
     parent = level.parent.index_select(0, own)
     plain = level._replace(units=level.groups)
-    if not factors.requires_grad and bool((factors.nan_to_num(neginf=0.0) > LOWEST).all()):
+    if not factors.requires_grad and bool((factors.nan_to_num(neginf=0.0).abs() < WIDEST).all()):
         # no sum of what is possible comes near one with something impossible in it: one sum tells both
-        impossible = 4.0 * LOWEST * factors.shape[-1]
+        impossible = -4.0 * WIDEST * factors.shape[-1]
         finite = factors.clamp_min(impossible)
         others = _added(finite, plain).index_select(-1, parent) - finite.index_select(-1, own)
         others.masked_fill_(others < 0.5 * impossible, -torch.inf)
