@@ -113,7 +113,7 @@ class BinomialLogit(Definition, entry=_BINOMIAL_LOGIT):
         value = statistics[0]
         rest = (n - value).clamp_min(0.0)
         logit = logit_p.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
-        plain = value * logit - n * softplus(logit) - torch.lgamma(rest + 1.0) + torch.lgamma(n + 1.0)
+        plain = value * logit - n * softplus(logit) + (torch.lgamma(n + 1.0) - torch.lgamma(rest + 1.0))
         large = n > MANY_TRIALS
         if not bool(large.any()):
             return offset + plain - torch.lgamma(value + 1.0)
@@ -138,7 +138,8 @@ class Binomial(Definition):
     def log_kernel(offset: Tensor, statistics: Statistics, n: Tensor, p: Tensor) -> Tensor:
         value = statistics[0]
         rest = (n - value).clamp_min(0.0)
-        plain = count_log(value, p) + count_log1p(rest, -p) - torch.lgamma(rest + 1.0) + torch.lgamma(n + 1.0)
+        ways = torch.lgamma(n + 1.0) - torch.lgamma(rest + 1.0)
+        plain = count_log(value, p) + count_log1p(rest, -p) + ways
         plain = plain - torch.lgamma(value + 1.0)
         large = (n > MANY_TRIALS) & (p > 0) & (p < 1)
         if not bool(large.any()):

@@ -291,9 +291,12 @@ class LabelSums:
         for index, view in term.views.items():
             parameters[index] = parameters[index].reshape(-1, *view)
         state = self.fixed[node].to(torch.float64)
-        state = (
-            state.repeat(batch[0] // self.states, *[1] * (state.ndim - 1)) if len(batch) == 1 else state[None]
-        )
+        if len(batch) == 1:
+            state = state.repeat(batch[0] // self.states, *[1] * (state.ndim - 1))
+        else:
+            first = state[(slice(None), *(slice(1),) * (state.ndim - 1))]
+            # elements that go side by side take the same values: what these say is said once
+            state = (first if bool((state == first).all()) else state)[None]
         return self._flat(term.distribution.log_prob(state, *parameters), node, batch)
 
     def reads(self, node: int) -> list[int]:
