@@ -146,6 +146,11 @@ class Density:
         labels = fewer_counted(self._compiled.labels)
         return None if labels is None else Density(replace(self._compiled, labels=labels))
 
+    @property
+    def size_of_sums(self) -> int:
+        """Joint states of discrete parameters times factors; 0 where there are none."""
+        return 0 if self._compiled.labels is None else self._compiled.labels.size
+
     @cached_property
     def prior_terms(self) -> dict[int, Term]:
         """Of each continuous parameter's node, its distribution with constant hyperparameters bound."""

@@ -181,6 +181,28 @@ def test_a_model_without_other_parameters_is_one_sum() -> None:
     assert score.evidence == pytest.approx(logsumexp(parts), abs=1e-6)
 
 
+def ordered(y: Any) -> None:
+    eta = pm.Normal("a", 0, 1) + 2.0 * pm.Poisson("N", 1.5, shape=5)
+    pm.OrderedLogistic("y", eta=eta, cutpoints=np.array([0.5, 2.0, 3.5]), observed=y)
+
+
+def mixed(y: Any) -> None:
+    rate = pm.math.exp(pm.Normal("a", 0, 1)) + pm.Poisson("N", 1.5, shape=5)
+    parts = [pm.Poisson.dist(rate), pm.Poisson.dist(9.0)]
+    pm.Mixture("y", w=np.array([0.7, 0.3]), comp_dists=parts, observed=y)
+
+
+@pytest.mark.parametrize("build", [ordered, mixed])
+def test_distributions_with_constant_vectors_are_the_same_with_and_without_a_gradient(
+    build: Callable[[Any], None],
+) -> None:
+    density = density_of(build, np.array([0, 3, 1, 2, 0]), {"x": X})
+    theta = THETA[:, :1]
+    alone = density.log_likelihood(theta)
+    wanted = density.log_likelihood(theta.clone().requires_grad_(True)).detach()
+    np.testing.assert_allclose(alone, wanted, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("low", [-40.0, -5000.0, 5000.0])
 @pytest.mark.parametrize("impossible", [0.0, 0.2, 1.0])
 def test_one_factor_changed_is_what_a_new_elimination_gives(low: float, impossible: float) -> None:

@@ -41,6 +41,9 @@ CHAINS = 64
 STEPS = (64, 16)
 """Moves of each chain, at first and after each time that more values are summed."""
 
+MOST_WORK = 150_000_000
+"""Elements of tables that the moves may take each time, about two seconds: large models make fewer moves."""
+
 SEED = 0
 """Of the rough sample: how far a model is summed depends on the model and its data alone."""
 
@@ -51,6 +54,11 @@ class Counting(Target, Protocol):
     @property
     def fewer_counted(self) -> Counting | None:
         """The same with these summed to half as far, `None` where there are none."""
+        ...
+
+    @property
+    def size_of_sums(self) -> int:
+        """Joint states of discrete parameters times factors."""
         ...
 
 
@@ -144,6 +152,7 @@ def _moved(density: Counting, theta: Tensor, steps: int, generator: torch.Genera
     """
     theta, half = theta.clone(), len(theta) // 2
     current = _log_density(density, theta)
+    steps = min(steps, MOST_WORK // (len(theta) * max(density.size_of_sums, 1)))
     size = 2.38 / math.sqrt(2.0 * max(theta.shape[1], 1))
     for step in range(2 * steps):
         own, others = (slice(half), slice(half, None)) if step % 2 == 0 else (slice(half, None), slice(half))

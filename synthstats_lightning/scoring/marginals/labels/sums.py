@@ -46,6 +46,7 @@ class LabelSums:
         fixed: Values that depend on discrete parameters alone, of each node `[states, ...]`.
         fixed_terms: Log prior of discrete parameters that depend on no other `[states, elements]`.
         boundary: Those of the values that something reads which depends on other parameters, too.
+        size: Elements of one particle's table.
 
     Args:
         plan: What is summed in which order.
@@ -92,8 +93,8 @@ class LabelSums:
         )
         self._stepped = {i for step in varying for i in step.inputs}
         self._stepped |= {i for node in set(plan.factors) - self._crossed for i in (node, *self.reads(node))}
-        elements = sum(math.prod(shapes[index]) for index in plan.factors)
-        self._chunk = max(1, CHUNK // (self.states * elements))
+        self.size = self.states * sum(math.prod(shapes[index]) for index in plan.factors)
+        self._chunk = max(1, CHUNK // self.size)
 
     def evaluate(self, values: Values, particles: int) -> Sum:
         """Prior and likelihood, from the values that do not depend on discrete parameters."""
@@ -242,6 +243,7 @@ class LabelSums:
             values[slot] = self.fixed[slot][None]
         for slot, _, _ in self._varying:
             x = cast(Tensor, flat[slot])
+            x = x.expand(particles * self.states, *x.shape[1:])
             values[slot] = x.reshape(particles, self.states, *x.shape[1:])
         return values
 
