@@ -106,7 +106,7 @@ def missed_ratio(
 
     Args:
         density: A density with a parameter without a largest value.
-        theta: Unconstrained parameters.
+        theta: Unconstrained parameters of the model.
         given: Which rows count.
 
     Raises:
