@@ -60,9 +60,8 @@ def parse_graph(document: str | bytes, schema: DataSchema) -> ModelGraph:
     Raises:
         ProgramFailure: `BAD_GRAPH` if the document breaks the schema or a size limit; `UNSUPPORTED` if it
             is well-formed but outside the language: an unknown distribution or operation, a discrete
-            distribution for a response of real numbers, a discrete latent without bound, or more than
-            `MAX_LATENT_DIMENSION` latent
-            dimensions.
+            distribution for a response of real numbers, a discrete latent of one value or
+            of vectors, or more than `MAX_LATENT_DIMENSION` latent dimensions.
     """
     content = read_document(document)
     if not isinstance(content, dict) or set(content) != {"format", "nodes", "response", "deterministics"}:

@@ -116,15 +116,15 @@ def log1p_square(z: Float[Tensor, "*z"], nu: Float[Tensor, "*nu"]) -> Float[Tens
 
 def count_log(count: Float[Tensor, "*count"], x: Float[Tensor, "*x"]) -> Float[Tensor, "*shape"]:
     """`count * log(x)` for `count >= 0` and `x >= 0`, 0 where the count is 0 (also at `x = 0`)."""
-    if x.numel() < count.numel() and bool((x > 0).all()):  # the logarithm of fewer
-        return count * torch.log(x)
+    if x.numel() < count.numel() and bool((log := torch.log(x)).isfinite().all()):
+        return count * log  # of fewer numbers
     return count * torch.log(torch.where(count > 0, x, 1.0))
 
 
 def count_log1p(count: Float[Tensor, "*count"], x: Float[Tensor, "*x"]) -> Float[Tensor, "*shape"]:
     """`count * log(1 + x)` for `count >= 0` and `x >= -1`, 0 where the count is 0 (also at `x = -1`)."""
-    if x.numel() < count.numel() and bool((x > -1.0).all()):  # the logarithm of fewer
-        return count * torch.log1p(x)
+    if x.numel() < count.numel() and bool((log := torch.log1p(x)).isfinite().all()):
+        return count * log  # of fewer numbers
     return count * torch.log1p(torch.where(count > 0, x, 0.0))
 
 
