@@ -167,7 +167,8 @@ def audit_graph(
         settings: How much work the engine spends on each data set, in `MOST_SECONDS` at most.
 
     Raises:
-        ProgramFailure: `UNSUPPORTED` as from scoring; `NON_FINITE` if the prior yields no data.
+        ProgramFailure: `UNSUPPORTED` as from scoring, and for discrete latents without a largest value;
+            `NON_FINITE` if the prior yields no data.
         ValueError: If `data_sets` or `level` is out of range.
     """
     if data_sets < 8:
@@ -184,6 +185,12 @@ def audit_graph(
     evidence = _Evidence(canonical, covariates, rows, rounding, settings)
     generator = np.random.default_rng(graph_seed(canonical.to_json(), "audit"))
     density = evidence.density(np.zeros(rows))
+    if density.fewer_counted is not None:
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            "a discrete latent without a largest value is summed as far as a data set asks for, so that no two"
+            " data sets need share one model (what is left out of a sum can only lower its evidence)",
+        )
     pilot = _simulate(density, generator)[:, :rows]
     spacing = 1.0 if evidence.discrete else rounding
     grid = None if spacing is None else _grid(pilot, spacing, data_sets)

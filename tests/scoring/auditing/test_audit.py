@@ -54,6 +54,13 @@ def covers(audit: Audit, width: float) -> bool:
     )
 
 
+def test_counts_without_a_largest_value_have_no_audit():
+    graph = normal(("Poisson", [3.0]), inputs=["v0", 1.0])
+    with pytest.raises(ProgramFailure, match="without a largest value") as failure:
+        audit_graph(graph, X)
+    assert failure.value.category is FailureCategory.UNSUPPORTED
+
+
 def test_bernoulli_is_summed_exactly():
     coin = graph_of(("Beta", [2.0, 3.0]), respond={"distribution": "Bernoulli"}, inputs=["v0"], dtype="int64")
     audit = audit_graph(coin, X)
