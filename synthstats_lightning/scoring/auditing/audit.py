@@ -188,8 +188,8 @@ def audit_graph(
     if density.fewer_counted is not None:
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
-            "a discrete latent without a largest value is summed as far as a data set asks for, so that no two"
-            " data sets need share one model (what is left out of a sum can only lower its evidence)",
+            "a discrete latent without a largest value is summed as far as a data set asks for, so that data"
+            " sets do not share one model (what is left out of a sum can only lower its evidence)",
         )
     pilot = _simulate(density, generator)[:, :rows]
     spacing = 1.0 if evidence.discrete else rounding
