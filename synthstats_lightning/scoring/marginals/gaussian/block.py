@@ -25,6 +25,8 @@ from synthstats_lightning.scoring.marginals.gaussian.arrow import SMALLEST, find
 from synthstats_lightning.scoring.marginals.gaussian.band import find_band
 from synthstats_lightning.scoring.marginals.gaussian.hurdle import log_choice
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
+from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+from synthstats_lightning.scoring.marginals.gaussian.multiples import Multiples
 from synthstats_lightning.scoring.marginals.gaussian.pattern import Pattern
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
     Rows,
@@ -147,8 +149,12 @@ class GaussianBlock:
         self._size = self._block.size
         self._outer = self._block.outer
         self.dimension: int = len(self._outer)
+        self._multiples: Multiples | None = None
         self._sufficient = self._sufficient_rows()
         self._pattern = None if self.is_sufficient else self._find_pattern()
+        if self._pattern is None and not self._block.is_constant(mean):
+            self._multiples = self._block.multiples(mean)
+            self._sufficient = self._sufficient_rows()
         entries = self._block.entries(mean)
         if self._pattern is not None:
             self.cost = self._pattern.cost + self.num_observations * entries**2
@@ -176,17 +182,21 @@ class GaussianBlock:
         return find_arrow(columns, self._size) or find_band(columns, self._size)
 
     def _sufficient_rows(self) -> SufficientRows | None:
-        """Statistics of many rows, if their mean depends on the block alone and they have one scale."""
-        graph, shapes = self._compiled.graph, self._compiled.shapes
-        mean, scale = self._mean, self._scale
+        """Statistics of many rows, if their mean depends on multiples of the block alone, and one scale."""
+        shapes, scale = self._compiled.shapes, self._scale
         if self.num_observations <= MANY_ROWS or self._size > MOST_ELEMENTS:
             return None
-        if math.prod(shapes[scale]) != 1 or self._jacobian is not None or not self._block.is_constant(mean):
+        if math.prod(shapes[scale]) != 1 or self._jacobian is not None:
             return None
-        affine = self._block.constant_map(mean)
-        every = spread(affine, shapes[mean], shapes[graph.response])
+        if self._multiples is None and not self._block.is_constant(self._mean):
+            return None
+        affine = self._multiples.affine if self._multiples else self._block.constant_map(self._mean)
         one = torch.ones(1, 1, dtype=torch.float64)
-        return SufficientRows(response_rows(self._value, every, one).affine, self._size)
+        return SufficientRows(response_rows(self._value, self._spread(affine), one).affine, self._size)
+
+    def _spread(self, mean: Affine) -> Affine:
+        shapes = self._compiled.shapes
+        return spread(mean, shapes[self._mean], shapes[self._compiled.graph.response])
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
         """Log prior density of the parameters outside of the block, in nats."""
@@ -235,7 +245,7 @@ class GaussianBlock:
                     response = response._replace(scale=raised)
                     moved = influence(self._solve(chunk, response, given), response)
             else:
-                moved = self._sufficient.influence(found, response.scale)
+                moved = self._sufficient.influence(found, response.scale, response.factors)
             each = without_and_with(moved, response.log_scales(), normal)
             each = torch.where(self._normal, each, 0.0) + chunk.log_choice
             changed = torch.where(given, total[:, None] - each, total[:, None] + each)
@@ -304,17 +314,20 @@ class GaussianBlock:
             blocks.append(found.mean + found.factor.away(noise))
         return self._block.whole(theta).index_copy(1, self._block.inner, torch.cat(blocks))
 
-    def _solve(self, chunk: Chunk, response: Rows, given: Tensor) -> Solution:
+    def _solve(
+        self, chunk: Chunk, response: Rows, given: Tensor, only_evidence: bool = False
+    ) -> Solution:
         if self._sufficient is not None:
             rows = self._sufficient.given(given, response.scale, response.allowed)
+            rows = rows._replace(factors=response.factors)
         else:
             given = given & self._normal
             rows = response if bool(given.all()) else response.some(given)
-        return solve(chunk.prior, rows, self._size, len(chunk.log_prior), self._pattern)
+        return solve(chunk.prior, rows, self._size, len(chunk.log_prior), self._pattern, only_evidence)
 
     def _total(self, chunk: Chunk, given: Tensor) -> Tensor:
         """Log density of some rows together."""
-        found = self._solve(chunk, chunk.response, given)
+        found = self._solve(chunk, chunk.response, given, only_evidence=True)
         return found.log_evidence + self._choices(chunk, given)
 
     def _choices(self, chunk: Chunk, given: Tensor) -> Tensor:
@@ -328,22 +341,28 @@ class GaussianBlock:
             each: Whether densities of single rows are wanted, also where sums need none.
         """
         rows = self.num_observations if each or not self.is_sufficient else self._size
-        width = self._block.width + 8 * rows
+        without = [self._mean] if self.is_sufficient or self._multiples else []
+        width = self._block.width(without) + 8 * rows
         if self._pattern is None:
             width += 4 * self._size**2
         else:
             entries = self._block.entries(self._mean)
             width += self._pattern.numbers + self._pattern.work + rows * entries * (entries + 1)
         for part in torch.split(theta, max(1, MEMORY // width)):
-            at = self._block.evaluate(part, [self._mean] if self.is_sufficient else ())
+            at = self._block.evaluate(part, without)
             yield Chunk(at.log_prior, self._block.prior(at), self._response(at), self._log_choice(at))
 
     def _response(self, at: Evaluated) -> Rows:
         wanted = self._compiled.shapes[self._compiled.graph.response]
         scale = self._block.scale(self._scale, at, wanted)
+        factors = self._multiples.factors(at.values) if self._multiples else None
         if self._sufficient is not None:
-            return constant_rows(self._sufficient.affine, scale)
-        return response_rows(self._value, self._block.mapped(self._mean, at, wanted), scale, self._jacobian)
+            return constant_rows(self._sufficient.affine, scale)._replace(factors=factors)
+        if self._multiples:
+            mean = self._spread(self._multiples.affine)
+        else:
+            mean = self._block.mapped(self._mean, at, wanted)
+        return response_rows(self._value, mean, scale, self._jacobian)._replace(factors=factors)
 
     def _log_choice(self, at: Evaluated) -> Tensor:
         if self._chance is None:

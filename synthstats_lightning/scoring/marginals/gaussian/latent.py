@@ -17,6 +17,7 @@ from synthstats_lightning.scoring.marginals.compilation import needed_steps, wit
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.affine import LOCATIONS, propagate
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine, AffineMaps, Values
+from synthstats_lightning.scoring.marginals.gaussian.multiples import Multiples, find_multiples
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
     Rows,
     Whitening,
@@ -62,7 +63,6 @@ class NormalBlock:
         size: Dimensions of the block.
         inner: Columns of the block in the whole model.
         outer: The other columns.
-        width: Numbers that the maps of one particle take, about.
     """
 
     def __init__(
@@ -100,7 +100,22 @@ class NormalBlock:
         wanted |= {*others, *(i for i in readers if i not in self._moved)}
         wanted |= {*self._maps.slots, *(step.slot for step in self._rest.compiled.prior_steps)}
         self._steps = needed_steps(compiled.steps, wanted)
-        self.width: int = self._maps.width
+
+    def width(self, without: Collection[int] = ()) -> int:
+        """Numbers that the maps of one particle take, about.
+
+        Args:
+            without: Nodes whose maps are not wanted.
+        """
+        return self._maps.width(without)
+
+    def multiples(self, node: int) -> Multiples | None:
+        """A node as a constant function of multiples of the block's elements, if it is one.
+
+        Args:
+            node: One of the readers.
+        """
+        return find_multiples(self._compiled, self.members, node, self.size)
 
     def entries(self, node: int) -> int:
         """How many columns an element of a node may depend on.

@@ -19,6 +19,8 @@ Values = Sequence[Tensor | None]
 
 FEW_ENTRIES = 8
 """Entries of a row up to which they are added one after the other."""
+MANY_TIMES = 8
+"""Entries of a constant map are taken as a matrix where all columns are not this many times as many."""
 
 
 class Affine(NamedTuple):
@@ -37,14 +39,27 @@ class Affine(NamedTuple):
 
     def at(self, x: Float[Tensor, "#particles size"]) -> Float[Tensor, "#particles elements"]:
         """The values for a block's value."""
+        entries, size = self.columns.shape[1], x.shape[1]
+        if entries > FEW_ENTRIES and len(self.coefficients) == 1 and MANY_TIMES * entries > size:
+            return self.origin + x @ self.matrix(size)[0].T
         padded = torch.nn.functional.pad(x, (0, 1))
-        if self.columns.shape[1] > FEW_ENTRIES:
+        if entries > FEW_ENTRIES:
             return self.origin + (self.coefficients * padded[:, self.columns]).sum(-1)
         # sums over so few numbers, lying side by side, take longer than one addition for each
         found = self.origin
         for entry, column in enumerate(self.columns.T):
             found = torch.addcmul(found, self.coefficients[:, :, entry], padded[:, column])
         return found
+
+    def matrix(self, size: int) -> Float[Tensor, "#particles elements size"]:
+        """The coefficients as matrices.
+
+        Args:
+            size: Elements of the block.
+        """
+        matrix = self.coefficients.new_zeros(*self.coefficients.shape[:2], size + 1)
+        columns = self.columns.expand_as(self.coefficients)
+        return matrix.scatter_add(2, columns, self.coefficients)[:, :, :size]
 
 
 class AffineMaps:
@@ -84,12 +99,16 @@ class AffineMaps:
         read = {slot for step in self._mixed_steps for slot in step.inputs}
         self.slots = tuple(sorted(read - moved))
         """Slots that must be evaluated before: they depend on the other parameters alone."""
-        self.width = len(self._probes) * sum(
-            math.prod(compiled.shapes[step.slot])
-            for step in self._mixed_steps
-            if step.slot < len(compiled.shapes)
-        )
-        """Numbers that one particle takes."""
+
+    def width(self, known: Collection[int] = ()) -> int:
+        """Numbers that one particle takes.
+
+        Args:
+            known: Nodes whose maps are not wanted.
+        """
+        shapes = self._compiled.shapes
+        steps = needed_steps(self._mixed_steps, [node for node in self._nodes if node not in known])
+        return len(self._probes) * sum(math.prod(shapes[s.slot]) for s in steps if s.slot < len(shapes))
 
     def entries(self, node: int) -> int:
         """How many columns an element of a node may depend on."""
@@ -106,13 +125,9 @@ class AffineMaps:
             values: Values of an evaluation, with `slots` filled.
             known: Nodes whose maps are not wanted.
         """
-        points = self._run_mixed(values, self._fixed, len(self._probes))
-        found = {}
-        for node in self._nodes:
-            if node in known:
-                continue
-            found[node] = self._affine(node, points[node])
-        return found
+        nodes = [node for node in self._nodes if node not in known]
+        points = self._run_mixed(values, self._fixed, len(self._probes), nodes)
+        return {node: self._affine(node, points[node]) for node in nodes}
 
     def evaluate_constant(self, node: int) -> Affine:
         """A map that `is_constant`."""
@@ -135,7 +150,7 @@ class AffineMaps:
             values: As in `evaluate`.
             x: The block's value.
         """
-        points = self._run_mixed(values, self._run_fixed(x[None]), 1)
+        points = self._run_mixed(values, self._run_fixed(x[None]), 1, self._nodes)
         return {node: self._flat(points[node], node, 1)[:, 0] for node in self._nodes}
 
     def _is_matrix_of_probes(self, slot: int, inputs: Sequence[int], fixed: Mapping[int, Tensor]) -> bool:
@@ -183,14 +198,17 @@ class AffineMaps:
             found[slot] = function(*[found[i] for i in inputs])
         return found
 
-    def _run_mixed(self, values: Values, fixed: Mapping[int, Tensor], points: int) -> dict[int, Tensor]:
+    def _run_mixed(
+        self, values: Values, fixed: Mapping[int, Tensor], points: int, nodes: Collection[int]
+    ) -> dict[int, Tensor]:
         found = dict(fixed)
-        if not self._mixed_steps:
+        steps = needed_steps(self._mixed_steps, nodes)
+        if not steps:
             return found
         given = {slot: values[slot] for slot in self.slots}
         particles = max(value.shape[0] for value in given.values() if value is not None)
         tiled: dict[int, Tensor] = {}
-        for slot, function, inputs in self._mixed_steps:
+        for slot, function, inputs in steps:
             if self._is_matrix_of_probes(slot, inputs, fixed):
                 matrix = cast(Tensor, given[inputs[0]])
                 matrix = matrix.expand(particles, *matrix.shape[1:])

@@ -28,12 +28,15 @@ class Rows(NamedTuple):
         log_volume: Sum of the logs of what the density is multiplied by for whitening, without the scales
             `[particles or 1]`.
         allowed: Where the distribution's parameters are `[particles or 1]`.
+        factors: What each element of the block is multiplied by before, where particles share the
+            coefficients `[particles or 1, size]`.
     """
 
     affine: Affine
     scale: Float[Tensor, "#particles #rows"]
     log_volume: Float[Tensor, " #particles"]
     allowed: Bool[Tensor, " #particles"]
+    factors: Float[Tensor, "#particles size"] | None = None
 
     @property
     def number(self) -> int:
@@ -46,7 +49,7 @@ class Rows(NamedTuple):
 
     def residuals(self, x: Float[Tensor, "particles size"]) -> Float[Tensor, "#particles #rows"]:
         """Whitened residuals at a value of the block."""
-        return self.affine.at(x) / self.scale
+        return self.affine.at(x if self.factors is None else x * self.factors) / self.scale
 
     def some(self, kept: Bool[Tensor, " rows"]) -> Rows:
         """Some of the rows."""

@@ -74,7 +74,12 @@ class Solution(NamedTuple):
 
 
 def solve(
-    prior: Sequence[Rows], response: Rows, size: int, particles: int, pattern: Pattern | None = None
+    prior: Sequence[Rows],
+    response: Rows,
+    size: int,
+    particles: int,
+    pattern: Pattern | None = None,
+    only_evidence: bool = False,
 ) -> Solution:
     """Integrates a block out of its prior and some rows of the response.
 
@@ -88,6 +93,8 @@ def solve(
         size: Elements of the block.
         particles: How many there are, also where all rows are the same for each.
         pattern: Which entries of `H` can differ from 0, where most cannot.
+        only_evidence: Whether derivatives of nothing but the log evidence are wanted. The residuals of least
+            squares do not change with `x` to first order, so that its derivatives are those at a fixed `x`.
     """
     every = [*prior, response]
     allowed = torch.stack([rows.allowed.expand(particles) for rows in every]).all(0)
@@ -96,8 +103,11 @@ def solve(
         precision, gradient = normal_equations(every, size)
         precision, gradient = precision.expand(particles, -1, -1), gradient.expand(particles, -1)
         usable = allowed & (precision.diagonal(dim1=-2, dim2=-1) + gradient).isfinite().all(-1)
-        dense_factor = DenseFactor(precision, usable)
+        dense_factor = DenseFactor(precision.detach() if only_evidence else precision, usable)
         factor: DenseFactor | Factor = dense_factor
+        half_log_determinant = dense_factor.half_log_determinant
+        if only_evidence and precision.requires_grad:
+            half_log_determinant = _with_slope(dense_factor, precision)
         mean = -dense_factor.solve(torch.where(factor.exists[:, None], gradient, 0.0))
     else:
         entries, slopes = pattern_equations(every, pattern)
@@ -105,15 +115,33 @@ def solve(
         usable = allowed & (entries[pattern.diagonal] + slopes[:-1]).isfinite().all(0)
         sparse_factor = pattern.factor(entries, usable)
         factor = sparse_factor
+        half_log_determinant = sparse_factor.half_log_determinant
         mean = -sparse_factor.solve(torch.where(factor.exists, slopes, 0.0))
+    if only_evidence:
+        mean = mean.detach()
     distance = sum(
         (rows.residuals(mean).square().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
     )
     volume = sum(
         (rows.log_volume - rows.log_scales().sum(-1) for rows in every), torch.zeros(1, dtype=mean.dtype)
     )
-    total = volume - 0.5 * distance - factor.half_log_determinant - response.number * HALF_LOG_TWO_PI
+    total = volume - 0.5 * distance - half_log_determinant - response.number * HALF_LOG_TWO_PI
     return Solution(mean, factor, torch.where(factor.exists & total.isfinite(), total, -math.inf))
+
+
+def _with_slope(
+    factor: DenseFactor, precision: Float[Tensor, "particles size size"]
+) -> Float[Tensor, " particles"]:
+    """Half the log determinant of a precision, whose derivative is half the trace of its inverse times its own.
+
+    Args:
+        factor: That of the precision, without derivatives.
+        precision: With derivatives.
+    """
+    covariance = torch.cholesky_inverse(factor.lower)
+    safe = torch.where(factor.exists[:, None, None], precision, 0.0)
+    trace = torch.linalg.vecdot(covariance.flatten(1), safe.flatten(1))
+    return factor.half_log_determinant + 0.5 * (trace - trace.detach())
 
 
 class Influence(NamedTuple):
@@ -141,6 +169,8 @@ def influence(found: Solution, rows: Rows) -> Influence:
         variance = factor.variances(rows)
     elif is_sparse(rows, size):
         covariance = torch.nn.functional.pad(torch.cholesky_inverse(factor.lower), (0, 1, 0, 1))
+        if rows.factors is not None:
+            coefficients = coefficients * torch.nn.functional.pad(rows.factors, (0, 1))[:, columns]
         pairs = columns[:, :, None] * (size + 1) + columns[:, None, :]
         picked = covariance.reshape(particles, -1)[:, pairs.reshape(-1)].reshape(particles, *pairs.shape)
         variance = ((picked @ coefficients[..., None]).squeeze(-1) * coefficients).sum(-1)
@@ -233,9 +263,8 @@ def dense(rows: Rows, size: int) -> Float[Tensor, "#particles rows size"]:
         rows: Residuals that are affine in a block.
         size: Elements of the block.
     """
-    columns, coefficients, _ = rows.affine
-    matrix = coefficients.new_zeros(*coefficients.shape[:2], size + 1)
-    return matrix.scatter_add(2, columns.expand_as(coefficients), coefficients)[:, :, :size]
+    matrix = rows.affine.matrix(size)
+    return matrix if rows.factors is None else matrix * rows.factors[:, None, :]
 
 
 def normal_equations(
@@ -257,13 +286,16 @@ def normal_equations(
         gram, slope = (_sparse_products if is_sparse(rows, size) else _dense_products)(
             rows, None if one_scale else weight, size
         )
+        if rows.factors is not None:
+            gram = gram * rows.factors[:, :, None] * rows.factors[:, None, :]
+            slope = slope * rows.factors
         precision = precision + (gram * weight[:, :, None] if one_scale else gram)
         gradient = gradient + (slope * weight if one_scale else slope)
     return precision, gradient
 
 
 def _dense_products(rows: Rows, weight: Tensor | None, size: int) -> tuple[Tensor, Tensor]:
-    design, origin = dense(rows, size), rows.affine.origin
+    design, origin = rows.affine.matrix(size), rows.affine.origin
     if weight is None:
         return design.mT @ design, (design.mT @ origin[:, :, None]).squeeze(-1)
     weighted = design.mT * weight[:, None, :]

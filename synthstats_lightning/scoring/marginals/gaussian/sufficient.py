@@ -65,7 +65,7 @@ def _parts(entries: Sequence[tuple[Tensor, Tensor]]) -> list[_Part]:
 
 
 class SufficientRows:
-    """Residuals of a normal response whose design and origin are constant.
+    """Residuals of a normal response whose design and origin are constant, but for a factor of each column.
 
     Args:
         affine: The residuals, not yet divided by their scale, as a function of the block.
@@ -99,17 +99,26 @@ class SufficientRows:
         log_volume = -left * (scale[:, 0].log() + HALF_LOG_TWO_PI)
         return Rows(affine, scale, log_volume, allowed)
 
-    def influence(self, found: Solution, scale: Float[Tensor, "particles 1"]) -> Influence:
+    def influence(
+        self,
+        found: Solution,
+        scale: Float[Tensor, "particles 1"],
+        factors: Float[Tensor, "#particles size"] | None = None,
+    ) -> Influence:
         """Residuals and leverages of the single rows; see `solution.influence`.
 
         Args:
             found: The block given some of the rows.
             scale: Their standard deviation.
+            factors: What each element of the block is multiplied by before; 1 by default.
         """
-        means = torch.nn.functional.pad(found.mean, (0, 1))
+        mean = found.mean if factors is None else found.mean * factors
+        means = torch.nn.functional.pad(mean, (0, 1))
         location = self.affine.origin.expand(len(means), -1)
         variance = torch.zeros_like(location)
         covariance = torch.cholesky_inverse(cast(DenseFactor, found.factor).lower)
+        if factors is not None:
+            covariance = covariance * factors[:, :, None] * factors[:, None, :]
         covariance = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
         for entry in self._entries:
             location = location + entry.of(means)

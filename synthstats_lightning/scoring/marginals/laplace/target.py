@@ -492,7 +492,7 @@ class LaplaceIntegrated:
         if torch.is_inference_mode_enabled():
             raise GradientNeeded
         matrices = 6 * self.size**2 if self.shape is None else self.shape.pattern.work
-        for some in torch.split(theta, max(1, MEMORY // (self.block.width + matrices + numbers))):
+        for some in torch.split(theta, max(1, MEMORY // (self.block.width() + matrices + numbers))):
             at = self.block.evaluate(some)
             particles = len(some)
             prior = prior_of(self.block.prior(at), self.size, particles, self.shape)
