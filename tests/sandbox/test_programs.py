@@ -77,6 +77,30 @@ FORMS = {
     "pm.MutableData": LINEAR.replace("a = pm", "x = pm.MutableData('x', age)\n    a = pm").replace(
         "(age)", "(x)"
     ),
+    "observed afterwards": LINEAR.replace(", observed=length", "")
+    + "\nmodel = pm.observe(model, {'obs': length})",
+    "pictures": """
+import matplotlib.pyplot as plt
+import seaborn as sns
+import plotly.express as px
+from IPython.display import display
+sns.set_theme()
+plt.style.use("ggplot")
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3))
+left.hist(age)
+for ax in plt.subplots(2, 2)[1].flatten():
+    ax.scatter(age, np.log(age), color="C0")
+heights, edges, bars = plt.hist(age, bins=5)
+display(px.scatter(x=age, y=age))
+"""
+    + LINEAR
+    + """
+    idata = pm.sample()
+for name in idata.posterior.keys():
+    plt.plot(idata.posterior[name].mean("draw"))
+plt.savefig("trace.png")
+plt.show()
+""",
     "cast response": LINEAR.replace("=length", "=np.asarray(length).astype(float)"),
     "int response": LINEAR.replace("=length", "=length.astype(int)"),
     "to_numpy": LINEAR.replace("=length", "=length.to_numpy()[:]"),
@@ -140,6 +164,9 @@ pm.model_to_graphviz(model)
 
 WHAT_TO_WRITE = {
     "import bambi as bmb": "No module named 'bambi'; write the columns and coefficients",
+    "from sklearn.preprocessing import StandardScaler": "write what it computes with NumPy",
+    "pm.find_constrained_prior(pm.Normal, 0, 1)": "write the parameters that it finds as numbers",
+    "with pm.Model():\n    a = pm.Normal('a', **pm.find_MAP(pm.Normal('b')))": "argument 'nothing'",
     "from patsy import dmatrix": "write the columns and coefficients",
     "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=np.int64(3))": r"line 2: .* write int\(",
     "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",

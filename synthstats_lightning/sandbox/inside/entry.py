@@ -26,10 +26,10 @@ class Recorder:
         self._original = original = pymc.Model.__init__
         models = self.models
 
-        def initialise(model: Any, *args: Any, **kwargs: Any) -> None:
-            original(model, *args, **kwargs)
-            if model.parent is None:
-                models.append(model)
+        def initialise(made: Any, /, *args: Any, **kwargs: Any) -> None:
+            original(made, *args, **kwargs)
+            if made.parent is None:
+                models.append(made)
 
         pymc.Model.__init__ = initialise
         return self

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 SAMPLERS = (  # noqa: SIM905
     "sample sample_blackjax_nuts sample_numpyro_nuts sample_smc sample_prior_predictive"
-    " sample_posterior_predictive fit find_MAP find_constrained_prior draw compute_log_likelihood"
+    " sample_posterior_predictive fit find_MAP draw compute_log_likelihood"
     " compute_log_prior compute_deterministics loo waic compare summary ess rhat hdi plot_trace"
     " plot_posterior plot_forest plot_ppc plot_energy plot_compare plot_pair plot_autocorr plot_rank"
     " traceplot model_to_graphviz model_to_networkx to_inference_data predictions_to_inference_data"
@@ -40,6 +40,10 @@ class Nothing:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Itself."""
         return self
+
+    def keys(self) -> Iterator[str]:
+        """A name that no distribution has an argument of: one with `**` is refused, not without arguments."""
+        return iter(("nothing",))
 
     __getitem__ = __call__
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __call__
@@ -104,8 +108,14 @@ class Refused:
         raise TypeError(self._message)
 
 
+NUMBERS = "write the parameters that it finds as numbers"
 FORMULAS = "write the columns and coefficients of the linear predictor out, for example a + b * x + c[group]"
-INSTEAD = {"bambi": FORMULAS, "patsy": FORMULAS, "formulaic": FORMULAS}
+COLUMNS = "write what it computes with NumPy, for example (x - x.mean()) / x.std()"
+INSTEAD = {
+    **dict.fromkeys(("bambi", "patsy", "formulaic", "formulae"), FORMULAS),
+    **dict.fromkeys(("sklearn", "statsmodels"), COLUMNS),
+    "preliz": NUMBERS,
+}
 """Packages that programs import in vain, and what to write instead."""
 
 
@@ -124,6 +134,7 @@ def install() -> None:
     pymc.ode.DifferentialEquation = Refused(
         "pm.ode.DifferentialEquation", "write its solution, or steps of Euler or Runge-Kutta in a loop"
     )
+    pymc.find_constrained_prior = Refused("pm.find_constrained_prior", NUMBERS)
     register = pymc.Model.register_rv
 
     def register_all_rows(self: Any, *args: Any, total_size: Any = None, **kwargs: Any) -> Any:

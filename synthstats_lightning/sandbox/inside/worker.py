@@ -138,6 +138,7 @@ def _warm_up() -> dict[str, object]:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
     from synthstats_lightning.sandbox.inside import (
+        drawings,
         huge_pages,
         interpreted,
         op_sources,
@@ -149,6 +150,7 @@ def _warm_up() -> dict[str, object]:
     )
 
     stubs.install()
+    drawings.install()
     pathless.install()
     interpreted.install()
     op_sources.install()

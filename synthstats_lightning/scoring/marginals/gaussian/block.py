@@ -314,9 +314,7 @@ class GaussianBlock:
             blocks.append(found.mean + found.factor.away(noise))
         return self._block.whole(theta).index_copy(1, self._block.inner, torch.cat(blocks))
 
-    def _solve(
-        self, chunk: Chunk, response: Rows, given: Tensor, only_evidence: bool = False
-    ) -> Solution:
+    def _solve(self, chunk: Chunk, response: Rows, given: Tensor, only_evidence: bool = False) -> Solution:
         if self._sufficient is not None:
             rows = self._sufficient.given(given, response.scale, response.allowed)
             rows = rows._replace(factors=response.factors)
