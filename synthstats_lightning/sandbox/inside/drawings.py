@@ -51,7 +51,7 @@ def install() -> None:
             setattr(pyplot, name, nothing)
     pyplot.subplots = subplots
     pyplot.hist = histogram
-    style.use = nothing
+    style.use = nothing  # type: ignore[assignment]
     for name in PACKAGES:
         package, _, part = name.rpartition(".")
         module = _Drawing(name)

@@ -97,7 +97,7 @@ def find_multiples(compiled: Compiled, block: Mapping[int, int], node: int, size
 
 
 def _chain(compiled: Compiled, start: int, moved: set[int], mixed: list[Step], node: int) -> list[Step]:
-    """The steps that one after the other multiply or divide all elements of a parameter by what else there is.
+    """The steps that one after the other multiply or divide all elements of a parameter.
 
     Args:
         compiled: The model, compiled.

@@ -132,7 +132,7 @@ def solve(
 def _with_slope(
     factor: DenseFactor, precision: Float[Tensor, "particles size size"]
 ) -> Float[Tensor, " particles"]:
-    """Half the log determinant of a precision, whose derivative is half the trace of its inverse times its own.
+    """Half the log determinant of a precision: its derivative is that of half a trace with the inverse fixed.
 
     Args:
         factor: That of the precision, without derivatives.
@@ -141,7 +141,8 @@ def _with_slope(
     covariance = torch.cholesky_inverse(factor.lower)
     safe = torch.where(factor.exists[:, None, None], precision, 0.0)
     trace = torch.linalg.vecdot(covariance.flatten(1), safe.flatten(1))
-    return factor.half_log_determinant + 0.5 * (trace - trace.detach())
+    found: Tensor = factor.half_log_determinant + 0.5 * (trace - trace.detach())
+    return found
 
 
 class Influence(NamedTuple):
