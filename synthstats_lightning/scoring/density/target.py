@@ -151,8 +151,9 @@ def pointwise_of(found: Marginals) -> Pointwise:
         found: Log-likelihood of all rows together, and of these without each one.
     """
     total, others = found
-    # so large that its difference to the whole has no digits left, far out where no mass is
-    others = torch.where(others.abs() < LOST, others, -torch.inf)
+    # so large that their difference has no digits left, far out where no mass is
+    precise = (others.abs() < LOST) & (total.abs() < LOST)[:, None]
+    others = torch.where(precise, others, -torch.inf)
     own = torch.where(total.isfinite()[:, None], total[:, None] - others, -torch.inf)
     return Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(others))
 

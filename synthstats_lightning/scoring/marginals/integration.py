@@ -25,6 +25,7 @@ from synthstats_lightning.scoring.marginals.groups.integrator import (
 )
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
+from synthstats_lightning.scoring.marginals.walks import with_walks
 from synthstats_lightning.scoring.marginals.zero_sum import with_free_effects
 from synthstats_lightning.scoring.score import Integration
 
@@ -119,10 +120,11 @@ def integrate(density: Density) -> Density | Integrated:
         ProgramFailure: `UNSUPPORTED` where more than `MAX_DIMENSION` dimensions are left.
     """
     graph = density.compiled.graph
-    free = with_free_effects(graph, density.compiled.shapes)
-    if free is not graph:
-        found = integrate(density.of_graph(free))
-        return found if is_integrated(found) else density
+    for spelled in (with_free_effects, with_walks):
+        other = spelled(graph, density.compiled.shapes)
+        if other is not graph:
+            found = integrate(density.of_graph(other))
+            return found if is_integrated(found) else density
     tried = (integrator(density) for integrator in INTEGRATORS)
     target = next((found for found in tried if found is not None), density)
     if isinstance(target, GaussianBlock) and target.dimension > EASILY_LEFT:

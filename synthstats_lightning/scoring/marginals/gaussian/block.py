@@ -60,6 +60,8 @@ MOST_RAISED = 8
 """How often a standard deviation that is too small for leave-one-out is raised, by four digits at most."""
 MEMORY = 4_000_000
 """Most numbers held at once: particles beyond that wait for the next chunk."""
+MEMORY_OF_PATTERNS = 3 * MEMORY
+"""Likewise, where factors go step by step along chains: each step takes long for few particles."""
 
 
 def integrate_gaussian(density: Density) -> GaussianBlock | None:
@@ -344,9 +346,10 @@ class GaussianBlock:
         if self._pattern is None:
             width += 4 * self._size**2
         else:
-            entries = self._block.entries(self._mean)
+            entries = 0 if self._block.is_constant(self._mean) else self._block.entries(self._mean)
             width += self._pattern.numbers + self._pattern.work + rows * entries * (entries + 1)
-        for part in torch.split(theta, max(1, MEMORY // width)):
+        memory = MEMORY if self._pattern is None else MEMORY_OF_PATTERNS
+        for part in torch.split(theta, max(1, memory // width)):
             at = self._block.evaluate(part, without)
             yield Chunk(at.log_prior, self._block.prior(at), self._response(at), self._log_choice(at))
 
