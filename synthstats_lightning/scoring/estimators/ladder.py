@@ -145,15 +145,19 @@ def climb(
             continue
         proposal = first_proposal(modes.optimum, pilot, settings)
         proposal = adapt(searched, proposal, settings, generator, deadline)
-        for _ in range(settings.importance_attempts):
+        for attempt in range(settings.importance_attempts):
             deadline.check("importance sampling")
             draws = draw(target, proposal, settings.importance_draws, generator)
             particles = weigh(draws)
             if acceptable(particles, settings):
                 if particles.pareto_k > SELECTED_K:
                     del draws, particles  # two tables of many rows would be there at once
-                    particles = weigh(draw(target, proposal, settings.importance_draws, generator))
-                return Posterior(particles, Search(pilot, proposal), target)
+                    draws = draw(target, proposal, settings.importance_draws, generator)
+                    particles = weigh(draws)
+                # where others say that the proposal misses much, it learns from them
+                missed = not particles.log_evidence_se <= settings.max_evidence_se
+                if not missed or proposal.mixture is None or attempt == settings.importance_attempts - 1:
+                    return Posterior(particles, Search(pilot, proposal), target)
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
             proposal = refine(proposal, draws, enrich=True)

@@ -8,7 +8,7 @@ from synthstats_lightning.scoring.density.target import Marginals, pointwise
 
 
 class FarOut:
-    """A coupled target, at whose second particle single rows are beyond all digits."""
+    """A coupled target, at whose second particle single rows are beyond all digits, and at whose third all."""
 
     coupled = True
     dimension = 1
@@ -27,9 +27,9 @@ class FarOut:
         return torch.zeros(n, 1, dtype=torch.float64)
 
     def marginals(self, theta: torch.Tensor, given: torch.Tensor | None = None) -> Marginals:
-        total = torch.tensor([-10.0, -2e4], dtype=torch.float64)
-        changed = torch.tensor([[-8.0, -9.0], [-2e117, -1.9e4]], dtype=torch.float64)
-        return Marginals(total, changed)
+        total = torch.tensor([-10.0, -2e4, -7e19], dtype=torch.float64)
+        changed = torch.tensor([[-8.0, -9.0], [-2e117, -1.9e4], [5e7, -7e19]], dtype=torch.float64)
+        return Marginals(total[: len(theta)], changed[: len(theta)])
 
 
 def test_a_row_without_digits_counts_for_nothing() -> None:
@@ -38,3 +38,10 @@ def test_a_row_without_digits_counts_for_nothing() -> None:
     # 2e117 nats for one row, which its weight in the whole would cancel, but for rounding
     assert found.own.tolist() == [[-2.0, -1.0], [-torch.inf, -1e3]]
     assert found.others.tolist() == [[-8.0, -9.0], [-torch.inf, -1.9e4]]
+
+
+def test_a_whole_without_digits_leaves_no_row_any() -> None:
+    theta = torch.zeros(3, 1, dtype=torch.float64)
+    found = pointwise(FarOut(), theta, theta.expand(3, 2))
+    # a search for a mode that ended far out: 5e7 nats without a row would outweigh every other particle
+    assert found.others[2].tolist() == [-torch.inf, -torch.inf]
