@@ -24,7 +24,10 @@ from synthstats_lightning.scoring.marginals.groups.integrator import (
     integrate_groups_of_many,
 )
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
-from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
+from synthstats_lightning.scoring.marginals.laplace.integrator import (
+    integrate_laplace,
+    integrate_laplace_of_many,
+)
 from synthstats_lightning.scoring.marginals.walks import with_walks
 from synthstats_lightning.scoring.marginals.zero_sum import with_free_effects
 from synthstats_lightning.scoring.score import Integration
@@ -94,6 +97,7 @@ INTEGRATORS: tuple[Integrator, ...] = (
     integrate_laplace,
     integrate_clusters,
     integrate_groups_of_many,
+    integrate_laplace_of_many,
 )
 """In the order in which they are tried."""
 

@@ -19,6 +19,8 @@ FEWEST_MULTIPLIED = 3
 modes."""
 MOST_LEFT = 12
 """Most dimensions that may be left."""
+MOST_LEFT_OF_MANY = 24
+"""Likewise, where nothing else can be integrated out of a model: scales of single coefficients, say."""
 MAX_BLOCK = 300
 """Most dimensions of a block without chains."""
 MAX_CHAINS = 1_000
@@ -33,11 +35,21 @@ SCOUTS = 64
 """Prior draws of the other parameters among which the first is chosen from which searches start."""
 
 
-def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
+def integrate_laplace_of_many(density: Density) -> LaplaceIntegrated | None:
+    """As `integrate_laplace`, with more dimensions left.
+
+    Args:
+        density: The model with its data.
+    """
+    return integrate_laplace(density, MOST_LEFT_OF_MANY)
+
+
+def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIntegrated | None:
     """A model without the normal parameters that reach its response through one affine predictor.
 
     Args:
         density: The model with its data.
+        most_left: Most dimensions that may be left.
 
     Returns:
         `None` where there is no such block, where it is not worth it or costs too much, and where the numeric
@@ -48,7 +60,7 @@ def integrate_laplace(density: Density) -> LaplaceIntegrated | None:
     if predictor is None or compiled.num_observations > MAX_ROWS:
         return None
     size = sum(p.size for p in density.parameters if p.node in predictor.block)
-    if not FEWEST_MULTIPLIED <= size <= MAX_CHAINS or density.dimension - size > MOST_LEFT:
+    if not FEWEST_MULTIPLIED <= size <= MAX_CHAINS or density.dimension - size > most_left:
         return None
     constant = [value is not None for value in compiled.constants]
     if size < FEWEST and not is_multiplied(compiled.graph, constant, predictor.block):
