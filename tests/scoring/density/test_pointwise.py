@@ -8,7 +8,7 @@ from synthstats_lightning.scoring.density.target import Marginals, pointwise
 
 
 class FarOut:
-    """A coupled target, at whose second particle single rows are beyond all digits, and at whose third all."""
+    """A coupled target: at the second particle single rows are beyond all digits, at the third all are."""
 
     coupled = True
     dimension = 1

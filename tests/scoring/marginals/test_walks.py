@@ -11,7 +11,7 @@ from scipy import stats
 
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock
-from synthstats_lightning.scoring.marginals.integration import completed, integrate, whole_model
+from synthstats_lightning.scoring.marginals.integration import completed, integrate
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
 from synthstats_lightning.scoring.marginals.walks import with_walks
 from tests.scoring.marginals.test_density import Builder

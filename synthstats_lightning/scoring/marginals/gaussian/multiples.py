@@ -101,7 +101,7 @@ def _chain(compiled: Compiled, start: int, moved: set[int], mixed: list[Step], n
 
     Args:
         compiled: The model, compiled.
-        start: The parameter.
+        start: The parameter that is followed.
         moved: What the block moves.
         mixed: Steps that read any of that, in order.
         node: What is not followed further.

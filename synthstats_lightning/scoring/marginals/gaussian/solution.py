@@ -136,7 +136,7 @@ def _with_slope(
 
     Args:
         factor: That of the precision, without derivatives.
-        precision: With derivatives.
+        precision: The precision itself, with its derivatives.
     """
     covariance = torch.cholesky_inverse(factor.lower)
     safe = torch.where(factor.exists[:, None, None], precision, 0.0)
