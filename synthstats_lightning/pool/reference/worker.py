@@ -65,11 +65,12 @@ class SamplingOff:
         import arviz
         import pymc
 
-        from synthstats_lightning.sandbox.inside.stubs import install
+        from synthstats_lightning.sandbox.inside import drawings, stubs
 
         parts = [value for value in vars(arviz).values() if isinstance(value, types.ModuleType)]
         self._before = [(module, dict(vars(module))) for module in (pymc, arviz, *parts)]
-        install()
+        stubs.install()
+        drawings.install()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -119,6 +120,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     # before the kernel is told to refuse files
     compile_in_memory()
+    import matplotlib.pyplot  # noqa: F401, ICN001
+
     import synthstats_lightning.pool.reference.engine  # noqa: F401
 
     if job["sampler"] == "nutpie":

@@ -74,6 +74,15 @@ def test_another_response_is_refused():
     assert "does not observe the response" in score.message
 
 
+def test_discrete_parameters_are_for_the_other_sampler():
+    program = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\n" + LINE.replace(
+        "b = pm.Normal", "k = pm.Bernoulli('k', 0.5)\n    b = k + pm.Normal"
+    )
+    score = score_with_reference(program, COLUMNS, "y", "nutpie", settings=SHORT)
+    assert score.failure is FailureCategory.UNSUPPORTED
+    assert "(k): the reference engine pymc does" in score.message
+
+
 def test_a_process_past_its_limit_is_ended():
     settings = ReferenceSettings(time_limit=0.2)
     score = score_with_reference(LINE, COLUMNS, "y", "nutpie", settings=settings)
