@@ -53,15 +53,15 @@ def score_model(model: Any, sampler: str, settings: ReferenceSettings) -> Score:
         The score; without evidence from nutpie, which has none.
 
     Raises:
-        ProgramFailure: `UNSUPPORTED` for discrete parameters by nutpie, `SCORER_LIMIT` if the chains disagree,
-            `NON_FINITE` if a score is not finite.
+        ProgramFailure: `UNSUPPORTED` for discrete parameters by nutpie, `SCORER_LIMIT` if the chains
+            disagree, `NON_FINITE` if a score is not finite.
     """
     discrete = [variable.name for variable in model.free_RVs if variable.dtype not in pm.continuous_types]
     if sampler == "nutpie" and discrete:
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
-            f"nutpie draws no discrete parameters ({', '.join(discrete)}): the reference engine pymc does, by step"
-            " methods of its own",
+            f"nutpie draws no discrete parameters ({', '.join(discrete)}): the reference engine pymc does, by"
+            " step methods of its own",
         )
     started = time.perf_counter()
     trace = sample_nutpie(model, settings) if sampler == "nutpie" else sample_pymc(model, settings)

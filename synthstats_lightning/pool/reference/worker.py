@@ -120,7 +120,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     # before the kernel is told to refuse files
     compile_in_memory()
-    import matplotlib.pyplot  # noqa: F401, ICN001
+    import matplotlib.pyplot  # noqa: F401
 
     import synthstats_lightning.pool.reference.engine  # noqa: F401
 
