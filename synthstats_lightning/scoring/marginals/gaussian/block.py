@@ -345,8 +345,13 @@ class GaussianBlock:
         width = self._block.width(without) + 8 * rows
         if self._pattern is None:
             width += 4 * self._size**2
+            if self._multiples and not self.is_sufficient:
+                # designs with weights or factors of their own
+                width += 2 * rows * self._size
         else:
-            entries = 0 if self._block.is_constant(self._mean) else self._block.entries(self._mean)
+            one_scale = math.prod(self._compiled.shapes[self._scale]) == 1
+            shared = one_scale and self._block.is_constant(self._mean)
+            entries = 0 if shared else self._block.entries(self._mean)
             width += self._pattern.numbers + self._pattern.work + rows * entries * (entries + 1)
         memory = MEMORY if self._pattern is None else MEMORY_OF_PATTERNS
         for part in torch.split(theta, max(1, memory // width)):
