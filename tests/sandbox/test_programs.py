@@ -166,7 +166,7 @@ WHAT_TO_WRITE = {
     "import bambi as bmb": "No module named 'bambi'; write the columns and coefficients",
     "from sklearn.preprocessing import StandardScaler": "write what it computes with NumPy",
     "pm.find_constrained_prior(pm.Normal, 0, 1)": "write the parameters that it finds as numbers",
-    "with pm.Model():\n    a = pm.Normal('a', **pm.find_MAP(pm.Normal('b')))": "argument 'nothing'",
+    "with pm.Model():\n    a = pm.Normal('a', **pm.find_MAP(pm.Normal('b')))": "programs do not sample",
     "from patsy import dmatrix": "write the columns and coefficients",
     "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=np.int64(3))": r"line 2: .* write int\(",
     "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",

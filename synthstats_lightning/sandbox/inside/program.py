@@ -10,7 +10,7 @@ from typing import Any
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
-from synthstats_lightning.sandbox.inside.stubs import INSTEAD
+from synthstats_lightning.sandbox.inside.stubs import INSTEAD, NO_ARGUMENT, NO_VALUE
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.protocol import Job
 
@@ -97,6 +97,8 @@ def describe(error: BaseException) -> str:
         text = "(an exception whose text raises)"
     if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in INSTEAD:
         text = f"{text}; {INSTEAD[str(error.name).partition('.')[0]]}"
+    elif text.endswith(f"unexpected keyword argument '{NO_ARGUMENT}'"):
+        text = NO_VALUE
     elif text.startswith(OF_SHAPES):
         text = f"{OF_SHAPES} a Python number, a tuple or a list: write int(...) around what NumPy computes"
     where = "" if line is None else f"line {line}: "

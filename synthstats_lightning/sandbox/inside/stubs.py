@@ -29,6 +29,11 @@ RENAMED = {"MutableData": "Data", "ConstantData": "Data"}
 """Names that older PyMC releases have."""
 
 
+NO_VALUE = "there is no value here: programs do not sample, the scorer does"
+NO_ARGUMENT = "nothing"
+"""A name that no distribution has an argument of."""
+
+
 class Nothing:
     """What a stubbed call returns: any attribute, item or call of it is itself; it has no value."""
 
@@ -42,8 +47,8 @@ class Nothing:
         return self
 
     def keys(self) -> Iterator[str]:
-        """A name that no distribution has an argument of: one with `**` is refused, not without arguments."""
-        return iter(("nothing",))
+        """One, so that a distribution of `**` of this is refused and not made without arguments."""
+        return iter((NO_ARGUMENT,))
 
     __getitem__ = __call__
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __call__
@@ -79,7 +84,7 @@ class Nothing:
         return "nothing"
 
     def _no_value(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError("there is no value here: programs do not sample, the scorer does")
+        raise TypeError(NO_VALUE)
 
     __float__ = __int__ = __index__ = __array__ = _no_value
 
