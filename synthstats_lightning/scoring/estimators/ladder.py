@@ -34,7 +34,7 @@ from synthstats_lightning.scoring.marginals.integration import (
     is_unchecked,
     whole_target,
 )
-from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 SELECTED_K = 0.4
 """Above this Pareto k, draws that pass the check are those that missed the largest weights, and are biased
@@ -145,7 +145,8 @@ def climb(
             continue
         proposal = first_proposal(modes.optimum, pilot, settings)
         proposal = adapt(searched, proposal, settings, generator, deadline)
-        for attempt in range(settings.importance_attempts):
+        kept = None
+        for _ in range(settings.importance_attempts):
             deadline.check("importance sampling")
             draws = draw(target, proposal, settings.importance_draws, generator)
             particles = weigh(draws)
@@ -154,13 +155,18 @@ def climb(
                     del draws, particles  # two tables of many rows would be there at once
                     draws = draw(target, proposal, settings.importance_draws, generator)
                     particles = weigh(draws)
-                # where others say that the proposal misses much, it learns from them
-                missed = not particles.log_evidence_se <= settings.max_evidence_se
-                if not missed or proposal.mixture is None or attempt == settings.importance_attempts - 1:
-                    return Posterior(particles, Search(pilot, proposal), target)
+                kept = Posterior(particles, Search(pilot, proposal), target)
+                if (
+                    particles.log_evidence_se <= settings.max_evidence_se
+                    or target.num_observations > MANY_ROWS
+                ):
+                    return kept
+                # others say that the proposal misses much: it learns from them
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
             proposal = refine(proposal, draws, enrich=True)
+        if kept is not None:
+            return kept
         if last:
             break
         effort = settings.search_growth

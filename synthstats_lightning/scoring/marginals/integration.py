@@ -128,7 +128,8 @@ def integrate(density: Density) -> Density | Integrated:
         other = spelled(graph, density.compiled.shapes)
         if other is not graph:
             found = integrate(density.of_graph(other))
-            return found if is_integrated(found) else density
+            if is_integrated(found):
+                return found
     tried = (integrator(density) for integrator in INTEGRATORS)
     target = next((found for found in tried if found is not None), density)
     if isinstance(target, GaussianBlock) and target.dimension > EASILY_LEFT:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock
-from synthstats_lightning.scoring.marginals.integration import completed, integrate
+from synthstats_lightning.scoring.marginals.integration import completed, integrate, whole_model
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
 from synthstats_lightning.scoring.marginals.walks import with_walks
 from tests.scoring.marginals.test_density import Builder
@@ -186,3 +186,15 @@ def test_what_is_no_sum_of_normal_steps_stays_as_it_is(level: Any) -> None:
     b.random("Normal", "y", level(b), b.random("HalfNormal", "sigma", 0.0, 1.0), shape=(STEPS,))
     compiled = b.density({}, VALUE).compiled
     assert with_walks(compiled.graph, compiled.shapes) is compiled.graph
+
+
+def test_a_walk_that_nothing_integrates_leaves_the_model_as_it_was_written() -> None:
+    b = Builder()
+    e = b.random("Normal", "e", 0.0, 1.0, shape=(STEPS,))
+    level = b.op("cumsum", e, axis=0)
+    # rows that read two places of it, one of them in their scale
+    back = b.op("take", level, b.constant(list(range(STEPS))[::-1], "int64"), axis=0)
+    b.random("Normal", "y", level, b.op("exp", back), shape=(STEPS,))
+    density = b.density({}, VALUE)
+    target = integrate(density)
+    assert {p.name: p.distribution.name for p in whole_model(target).parameters} == {"e": "Normal"}
