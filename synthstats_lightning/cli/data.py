@@ -153,8 +153,11 @@ def task_yaml(task: CSVTask, settings: dict[str, Any]) -> str:
     covariates = understood.covariates
     # what is the same in every row is left out, and programs know it as a number
     numbers = {name for name, view in understood.views.items() if view.constant is not None and not view.step}
-    same = [column for column in understood.columns if not column.used and column.name in numbers]
+    labels = {name for name, view in understood.views.items() if view.names_rows}
+    unused = [column for column in understood.columns if not column.used]
+    same = [column for column in unused if column.name in numbers | labels]
     roles = {column.original: column.role for column in covariates if column.role != "covariate"}
+    roles |= {column.original: "label" for column in same if column.name in labels}
     written: dict[str, Any] = {
         **given,
         "description": task.description,
@@ -167,7 +170,7 @@ def task_yaml(task: CSVTask, settings: dict[str, Any]) -> str:
         written["description"] = settings["description"]
     task_entry = {"class_path": "CSVTask", "init_args": written}
     document = {"data": {"class_path": "ReplayDataModule", "init_args": {"tasks": [task_entry]}}}
-    others = [column for column in understood.columns if not column.used and column not in same]
+    others = [column for column in unused if column not in same]
     left_out = [" ".join(column.original.split()) for column in others]
     head = "# Written by `synthstats-lightning data`; `columns` and `roles` say what is used, and for what."
     head += f" Left out: {', '.join(left_out)}.\n" if left_out else "\n"

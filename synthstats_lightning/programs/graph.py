@@ -21,7 +21,7 @@ class View:
         level: Where given, the view is 1 in rows of this value and 0 elsewhere, and centre and scale count
             nothing.
         levels: Where given, the covariate holds places in these, and the view what stands there: the table's
-            own numbers or texts.
+            own numbers or texts. With a step they name the rows one by one.
         constant: Where given, the view is this number in every row, and is made of no column.
         step: By how much such a number grows from row to row: 1 of one that numbers them.
     """
@@ -38,6 +38,11 @@ class View:
     def standardises(self) -> bool:
         """Whether it is its column in other units."""
         return self.level is None and not self.levels and self.constant is None
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether it says which row is which, and no more."""
+        return bool(self.levels) and self.step != 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class CSVTask(TableTask):
         quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
         roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `standard_error`,
             `upper_limit`, `lower_limit`, `event` (1 where it was seen), `censored` (1 where a time was cut
-            short) or `left_out`; by default what names and values look like.
+            short), `label` (names the rows) or `left_out`; by default what names and values look like.
         kinds: Column name to what it holds: `number`, `category`, `ordinal`, `date` or `text`; by default
             what its cells look like.
         levels: Column name to its levels in their order.

@@ -156,6 +156,8 @@ def view_text(name: str, view: View) -> str:
         name: The name by which programs use it.
         view: What it is made of.
     """
+    if view.names_rows:
+        return f"{name} (names the rows)"
     if view.constant is not None:
         grows = f"numbers the rows from {view.constant:g}" if view.step else f"{view.constant:g} in every row"
         return f"{name} ({grows})"

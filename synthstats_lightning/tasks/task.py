@@ -444,8 +444,9 @@ class Task:
         )
         # a program sees names, and columns in their order, which a model graph does not
         names = [data, list(self.data), self.response, sorted(self.quantities), self.limits]
-        # fields that a view does not set are not named: runs of before there were some go on
-        views = {name: _without_defaults(view) for name, view in self.views.items()}
+        # fields that a view does not set are not named: runs of before there were some go on; nor are names
+        # of rows, which no model graph reads
+        views = {name: _without_defaults(view) for name, view in self.views.items() if not view.names_rows}
         if self.transform is not None:
             names.append(astuple(self.transform))
         if self.censoring:

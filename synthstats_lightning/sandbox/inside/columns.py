@@ -24,7 +24,30 @@ from synthstats_lightning.sandbox.inside.expressions import (
 from synthstats_lightning.sandbox.inside.response import Response
 
 
-class Column(np.ndarray):
+class Listed(np.ndarray):
+    """An array that has what else people call of a column of a pandas table, out of that column."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_SERIES:
+            import pandas as pd
+
+            return getattr(pd.Series(np.asarray(self)), name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def values(self) -> Any:
+        """The column itself, as pandas spells it."""
+        return self
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """The column itself, as pandas spells it."""
+        return self
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+
+class Column(Listed):
     """A covariate, or an array computed from covariates.
 
     Attributes:
@@ -137,15 +160,6 @@ class Column(np.ndarray):
             and not kwargs
         )
 
-    @property
-    def values(self) -> Column:
-        """The column itself, as pandas spells it."""
-        return self
-
-    def to_numpy(self, *args: Any, **kwargs: Any) -> Column:
-        """The column itself, as pandas spells it."""
-        return self
-
     def __round__(self, digits: int | None = None) -> Any:
         return round(self.item(), digits)
 
@@ -154,11 +168,57 @@ class Column(np.ndarray):
             raise TypeError("unhashable type: 'Column'")
         return hash(self.item())
 
-    def __reduce__(self) -> Any:
-        return np.asarray(self).__reduce__()
-
     def __deepcopy__(self, memo: Any) -> Any:
         return self.copy()
+
+
+_OF_SERIES = frozenset(
+    [
+        "apply",
+        "between",
+        "cat",
+        "describe",
+        "diff",
+        "drop_duplicates",
+        "dt",
+        "eq",
+        "factorize",
+        "fillna",
+        "ge",
+        "groupby",
+        "gt",
+        "head",
+        "iloc",
+        "is_unique",
+        "isin",
+        "isna",
+        "isnull",
+        "le",
+        "loc",
+        "lt",
+        "map",
+        "median",
+        "mode",
+        "ne",
+        "notna",
+        "notnull",
+        "nunique",
+        "pct_change",
+        "quantile",
+        "rank",
+        "replace",
+        "rolling",
+        "shift",
+        "sort_values",
+        "str",
+        "tail",
+        "to_list",
+        "unique",
+        "value_counts",
+        "where",
+    ]
+)
+"""Attributes of pandas' columns that NumPy's arrays lack."""
 
 
 def column(name: str, values: Array) -> Column:
@@ -185,7 +245,9 @@ def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Arra
         Of shape `(num_rows,)`; texts, which no model graph has, are an array of NumPy's own.
     """
     made: Any
-    if view.constant is not None and view.step:
+    if view.names_rows:
+        made = np.resize(np.array(view.levels), num_rows).view(Listed)
+    elif view.constant is not None and view.step:
         made = int(view.constant) + view.step * np.arange(num_rows)
     elif view.constant is not None:
         value = operand(int(view.constant) if view.constant.is_integer() else view.constant)
@@ -193,7 +255,7 @@ def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Arra
         made = track(made, Expression("broadcast_to", (value,), {"shape": [num_rows]}))
     elif view.levels:
         source, levels = covariates[view.column], np.array(view.levels)
-        made = levels[np.asarray(source)]
+        made = levels[np.asarray(source)].view(Listed)
         if levels.dtype.kind != "U":
             made = track(made, Expression("take", (operand(levels), operand(source)), {"axis": 0}))
     elif view.level is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from synthstats_lightning.sandbox.inside.namespace import Data, Frame
+from synthstats_lightning.sandbox.inside.namespace import Data
 
 FUNCTIONS = ("model", "build", "gen_model")
 """Functions that return a model, in the order in which they are looked for."""
@@ -77,8 +77,7 @@ def _call(
     name: str, function: Callable[..., Any], columns: Mapping[str, Any], num_rows: int, recorder: Recorder
 ) -> Any:
     before = len(recorder.models)
-    kind = Frame if name == "gen_model" else Data
-    returned = function(kind(columns, num_rows)) if _takes_data(name, function) else function()
+    returned = function(Data(columns, num_rows)) if _takes_data(name, function) else function()
     candidates = returned if isinstance(returned, tuple | list) else [returned]
     models = [value for value in candidates if _is_model(value)]
     return _only(models or recorder.models[before:], f"{name}()")

@@ -16,7 +16,10 @@ from synthstats_lightning.sandbox.protocol import Job
 
 
 class Data(Mapping[str, Any]):
-    """A data set as programs see it: `data["age"]` and `data.age`.
+    """A data set as programs see it: `data["age"]`, `data.age`, and what a pandas table does beside.
+
+    Columns are those that programs have by their names; whatever else is asked for is asked of a pandas
+    table of them all, in which the response has no values either. The length counts rows, as in pandas.
 
     Args:
         columns: Covariates and the response's placeholder by name.
@@ -27,22 +30,35 @@ class Data(Mapping[str, Any]):
         self._columns = dict(columns)
         self._num_rows = num_rows
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._columns:
-            raise KeyError(f"no column {name!r}; columns: {', '.join(self._columns)}")
-        return self._columns[name]
+    def __getitem__(self, name: Any) -> Any:
+        if isinstance(name, str):
+            if name not in self._columns:
+                raise KeyError(f"no column {name!r}; columns: {', '.join(self._columns)}")
+            return self._columns[name]
+        if isinstance(name, list) and all(isinstance(each, str) for each in name):
+            return Data({each: self[each] for each in name}, self._num_rows)
+        return self._table()[name]
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        """A further column, or another in place of one."""
+        self._columns[name] = getattr(values, "values", values)
 
     def __getattr__(self, name: str) -> Any:
         columns = self.__dict__.get("_columns", {})
-        if name not in columns:
-            raise AttributeError(f"no column {name!r}; columns: {', '.join(columns)}")
-        return columns[name]
+        if name in columns:
+            return columns[name]
+        if not name.startswith("_"):
+            import pandas as pd
+
+            if hasattr(pd.DataFrame, name):
+                return getattr(self._table(), name)
+        raise AttributeError(f"no column {name!r}; columns: {', '.join(columns)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return self._num_rows
 
     @property
     def columns(self) -> list[str]:
@@ -54,12 +70,20 @@ class Data(Mapping[str, Any]):
         """Rows and columns, as pandas spells it."""
         return self._num_rows, len(self._columns)
 
+    def copy(self, deep: bool = True) -> Data:
+        """One that can be given further columns, as pandas spells it."""
+        return Data(self._columns, self._num_rows)
 
-class Frame(Data):
-    """The same for BoxingGym's `gen_model(observed_data)`, where, as in pandas, the length counts rows."""
+    def _table(self) -> Any:
+        """All columns as a pandas table, in which the response's is a copy of its placeholder."""
+        import pandas as pd
 
-    def __len__(self) -> int:
-        return self._num_rows
+        held = {
+            name: np.asarray(values)
+            for name, values in self._columns.items()
+            if np.shape(values) == (self._num_rows,)
+        }
+        return pd.DataFrame(held, index=range(self._num_rows))
 
 
 def columns_of(job: Job) -> dict[str, Any]:

@@ -179,6 +179,27 @@ class Response(np.ndarray):
     def __deepcopy__(self, memo: Any) -> Response:
         return self.copy()
 
+    def isna(self) -> Array:
+        """No row is missing, as pandas spells it: those that are have been left out."""
+        return np.zeros(self.shape, dtype=bool)
+
+    def notna(self) -> Array:
+        """The opposite."""
+        return ~self.isna()
+
+    isnull, notnull = isna, notna
+
+    def dropna(self, *args: Any, **kwargs: Any) -> Response:
+        """The placeholder itself, as pandas spells it."""
+        return self
+
+    reset_index = dropna
+
+    @property
+    def iloc(self) -> Response:
+        """The placeholder itself, which is indexed by place, as pandas spells it."""
+        return self
+
 
 ARRANGING: frozenset[Callable[..., Any]] = frozenset(
     {
@@ -188,6 +209,33 @@ ARRANGING: frozenset[Callable[..., Any]] = frozenset(
     }
 )  # fmt: skip
 """NumPy's functions that put elements in another order or shape, or leave some out, and read no value."""
+
+
+class _Current:
+    """The placeholder of the program that runs in this process."""
+
+    whole: Response | None = None
+
+
+def placeholder_again(values: Array) -> Response | None:
+    """The placeholder of the program that runs, or of some of its rows, out of a copy of its numbers.
+
+    Args:
+        values: A column of a table.
+
+    Returns:
+        `None` where it is something else.
+    """
+    whole = _Current.whole
+    if whole is None or values.dtype.kind not in "iuf" or values.ndim != 1 or len(values) < 2:
+        return None
+    rows = rows_of(values, len(whole))
+    # repeated values among the numbers that stand for rows are somebody's covariate
+    if rows is None or len(np.unique(values)) < len(values):
+        return None
+    found: Response = whole._pieces(values)
+    found.rescaling = rows[1]
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -201,4 +249,5 @@ def response(name: str, num_rows: int, dtype: str) -> Response:
     """The placeholder of a response."""
     result = sentinel(num_rows, dtype).view(Response)
     result.response_name = name
+    _Current.whole = result
     return result

@@ -43,6 +43,8 @@ PRELOADED = (  # noqa: SIM905
     " textwrap threading time timeit traceback types typing uuid warnings encodings.ascii"
     " encodings.latin_1 encodings.utf_16 encodings.unicode_escape encodings.raw_unicode_escape"
     " encodings.cp1252 numpy numpy.linalg numpy.random numpy.polynomial pandas scipy scipy.stats"
+    " pandas.core.methods.to_dict pandas.core.reshape.reshape pandas.io.formats.csvs pandas.io.formats.html"
+    " pandas.io.formats.string"
     " scipy.special scipy.optimize scipy.linalg scipy.interpolate scipy.spatial.distance matplotlib"
     " matplotlib.pyplot pytensor pytensor.tensor pytensor.tensor.special pymc pymc.math arviz"
 ).split()
@@ -145,6 +147,7 @@ def _warm_up() -> dict[str, object]:
         pathless,
         pymc_adapter,
         stubs,
+        tables,
         unneeded,
         warm,
     )
@@ -154,6 +157,7 @@ def _warm_up() -> dict[str, object]:
     pathless.install()
     interpreted.install()
     op_sources.install()
+    tables.install()
     unneeded.install()
     warm.build_programs()
     gc.collect()

@@ -17,7 +17,9 @@ from synthstats_lightning.tasks.intake.roles import (
     EVENT_ROLES,
     LIMIT_ROLES,
     LIMITS_OF_ROWS,
+    ROW_NAMES,
     ROW_NUMBERS,
+    TOO_MANY_LEVELS,
     guess_role,
     may_be_total,
     reason_to_leave_out,
@@ -28,6 +30,8 @@ from synthstats_lightning.tasks.intake.understood import UnderstoodColumn
 
 MOST_LEVELS = 20
 """Levels of an ordinal response at most."""
+MOST_NAMED = 5_000
+"""Rows up to which programs know their names."""
 
 
 @dataclass
@@ -169,6 +173,9 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         usable = draft.reading.encoding is not None and len(_distinct(draft.reading)) >= varied
         if draft.original in roles:
             draft.role = roles[draft.original]
+            if draft.role == "label":
+                draft.role, draft.reason = "left_out", ROW_NAMES
+                continue
             draft.reason = "as asked" if draft.role == "left_out" else ""
             if draft.role != "left_out" and not usable:
                 raise ValueError(f"column {draft.original!r} holds nothing that varies, for {draft.role!r}")
@@ -262,6 +269,30 @@ def numbering(
         kept = draft.reading.values[rows] if draft.reason == ROW_NUMBERS else np.empty(0)
         if draft.role == "left_out" and len(kept) and (np.diff(kept) == 1.0).all():
             found[column.name] = int(kept[0])
+    return found
+
+
+def row_names(
+    columns: Sequence[UnderstoodColumn], drafts: Sequence[Draft], rows: Int[np.ndarray, " kept"]
+) -> dict[str, list[float | str]]:
+    """Columns that are left out for being another text or number in almost every row.
+
+    Args:
+        columns: What was understood of each column.
+        drafts: The same columns as they were read.
+        rows: Places of the rows that are kept.
+
+    Returns:
+        The name that programs would use to what stands in the kept rows.
+    """
+    found: dict[str, list[float | str]] = {}
+    for column, draft in zip(columns, drafts, strict=False):
+        labels = draft.reason in (ROW_NUMBERS, ROW_NAMES) or str(draft.reason).endswith(TOO_MANY_LEVELS)
+        held = draft.reading.values[rows] if labels and len(rows) <= MOST_NAMED else np.empty(0)
+        if draft.role != "left_out" or not len(held) or bool(np.isnan(held).any()):
+            continue
+        levels = draft.reading.levels
+        found[column.name] = [levels[int(each)] if levels else float(each) for each in held]
     return found
 
 

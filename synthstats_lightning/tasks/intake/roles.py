@@ -19,6 +19,7 @@ ROLES = (
     "upper_limit",
     "event",
     "censored",
+    "label",
     "left_out",
 )
 """What a column may be for, besides the response."""
@@ -31,6 +32,10 @@ LIMIT_ROLES = (*LIMITS_OF_ROWS, *EVENT_ROLES)
 
 ROW_NUMBERS = "another number in every row: numbers of rows"
 """Why a column is left out that says which row is which."""
+ROW_NAMES = "another text in every row: names of rows"
+"""The same of texts."""
+TOO_MANY_LEVELS = "too many to be levels"
+"""How the reason ends where few rows have the same text."""
 _IDENTIFIER = re.compile(
     r"(.*_)?(id|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
 )
@@ -83,8 +88,8 @@ def reason_to_leave_out(name: str, reading: Reading) -> str | None:
         return f"the same in every row ({_shown(reading, values)})"
     if reading.kind in ("category", "ordinal") and 2 * distinct > len(values):
         if distinct == len(values):
-            return "another text in every row: names of rows"
-        return f"{distinct} different texts in {len(values)} rows: too many to be levels"
+            return ROW_NAMES
+        return f"{distinct} different texts in {len(values)} rows: {TOO_MANY_LEVELS}"
     if 2 * len(values) < rows:
         return f"{rows - len(values)} of {rows} cells are missing"
     whole = reading.kind == "number" and bool((values == np.rint(values)).all())

@@ -21,6 +21,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     few,
     numbering,
     response_kind,
+    row_names,
     screen_columns,
     take_for_ordered,
 )
@@ -147,7 +148,12 @@ def understand(
         response_kind=kind or found,
         data=data,
         views=offered_views(
-            kept, data, name, constants(described, drafts), numbering(described, drafts, rows)
+            kept,
+            data,
+            name,
+            constants(described, drafts),
+            numbering(described, drafts, rows),
+            row_names(described, drafts, rows),
         )
         if views
         else {},

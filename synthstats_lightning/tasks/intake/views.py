@@ -24,12 +24,13 @@ def offered_views(
     response: str,
     constants: Mapping[str, float] = MappingProxyType({}),
     numbering: Mapping[str, int] = MappingProxyType({}),
+    row_names: Mapping[str, Sequence[float | str]] = MappingProxyType({}),
 ) -> dict[str, View]:
     """Standardised covariates (`age_z`), indicators of levels (`species_setosa`), a table's own values.
 
     Programs as people write them use a table's columns by their own names, also those that say nothing by
     themselves: groups before they are numbered from 0, trials or limits that are the same in every row, and
-    the numbers of rows, which choose each row's own effect.
+    the numbers and names of rows, which choose each row's own effect, or label it.
 
     Args:
         columns: What was understood of each column.
@@ -37,11 +38,17 @@ def offered_views(
         response: Name of the response.
         constants: Name of a column that is left out for being the same in every row, to its value.
         numbering: Name of one that is left out for numbering the rows one by one, to its first number.
+        row_names: Name of one that is left out for being another in almost every row, to what it holds.
     """
     views: dict[str, View] = {}
     own = {name: View("", constant=value) for name, value in constants.items() if name not in data}
     own |= {
         name: View("", constant=float(first), step=1) for name, first in numbering.items() if name not in data
+    }
+    own |= {
+        name: View("", constant=0.0, step=1, levels=_own_values([str(each) for each in held]))
+        for name, held in row_names.items()
+        if name not in data and name not in own
     }
     for column in columns:
         if not column.used or column.name == response:

@@ -1,0 +1,105 @@
+"""pandas tables that hold the response: its column is the placeholder there, too, and has no statistics.
+
+The placeholder's numbers stand for rows. A table copies them, sorts and reshapes them, and what a model
+observes of them is still the response; but their mean, or which are above 3, says nothing of anything. A
+column of them that a program takes out of a table is the placeholder again, which says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from synthstats_lightning.sandbox.inside.response import Response, placeholder_again
+
+PROGRAM = "<program>"
+"""File of a program's own frames."""
+_OF_SERIES = (  # noqa: SIM905
+    "mean std var sem sum prod min max median quantile mode describe unique nunique value_counts skew kurt"
+    " cumsum cumprod rank diff idxmax idxmin map apply between"
+).split()
+_OF_FRAME = "mean std var sem sum prod min max median quantile describe skew kurt corr cov rank diff".split()  # noqa: SIM905
+_OF_GROUPS = (  # noqa: SIM905
+    "mean std var sem sum prod min max median quantile describe first last nth agg aggregate apply transform"
+    " cumsum cumprod rank diff idxmax idxmin value_counts nunique unique"
+).split()
+
+
+def install() -> None:
+    """Teaches pandas, in this process."""
+    import pandas as pd
+    from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
+
+    for name in ("__getitem__", "__getattr__"):
+        _wrap(pd.DataFrame, name, _taken_out)
+    for name in _OF_SERIES:
+        _wrap(pd.Series, name, _of_column)
+    for name in _OF_FRAME:
+        _wrap(pd.DataFrame, name, _of_table)
+    for name in _OF_GROUPS:
+        _wrap(SeriesGroupBy, name, _of_groups)
+        _wrap(DataFrameGroupBy, name, _without)
+
+
+def _wrap(owner: type, name: str, guard: Callable[..., Any]) -> None:
+    plain = getattr(owner, name, None)
+    if plain is None:
+        return
+
+    @functools.wraps(plain)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if sys._getframe(1).f_code.co_filename != PROGRAM:
+            return plain(self, *args, **kwargs)
+        return guard(plain, self, *args, **kwargs)
+
+    setattr(owner, name, guarded)
+
+
+def _found(values: Any) -> Response | None:
+    """The placeholder that a column is a copy of, or of some of its rows."""
+    held = getattr(values, "array", values)
+    return placeholder_again(np.asarray(held)) if getattr(values, "dtype", None) is not None else None
+
+
+def _names(table: Any) -> list[Any]:
+    """Columns of a table that are the response's."""
+    return [name for name, values in table.items() if _found(values) is not None]
+
+
+def _taken_out(plain: Callable[..., Any], table: Any, *args: Any, **kwargs: Any) -> Any:
+    result = plain(table, *args, **kwargs)
+    if type(result).__name__ != "Series":
+        return result
+    found = _found(result)
+    return result if found is None else found
+
+
+def _of_column(plain: Callable[..., Any], column: Any, *args: Any, **kwargs: Any) -> Any:
+    found = _found(column)
+    if found is not None:
+        found.mean()
+    return plain(column, *args, **kwargs)
+
+
+def _of_table(plain: Callable[..., Any], table: Any, *args: Any, **kwargs: Any) -> Any:
+    for name in _names(table):
+        _of_column(plain, table[name])
+    return plain(table, *args, **kwargs)
+
+
+def _of_groups(plain: Callable[..., Any], groups: Any, *args: Any, **kwargs: Any) -> Any:
+    found = _found(groups.obj)
+    if found is not None:
+        found.mean()
+    return plain(groups, *args, **kwargs)
+
+
+def _without(plain: Callable[..., Any], groups: Any, *args: Any, **kwargs: Any) -> Any:
+    result = plain(groups, *args, **kwargs)
+    if type(result).__name__ != "DataFrame":
+        return result
+    return result.drop(columns=[name for name in _names(groups.obj) if name in result.columns])
