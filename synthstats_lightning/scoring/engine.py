@@ -135,7 +135,8 @@ def score_graph(
                 check=check,
             )
 
-        score = use_recorded(canonical, covariates, response, rounding, use)
+        with deadline.running():
+            score = use_recorded(canonical, covariates, response, rounding, use)
         check_size(score)
         if rounding is not None or canonical.dtypes[canonical.response] == "int64":
             rows = len(response) - shown_rows - held_out

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -258,6 +261,15 @@ class Deadline:
                 f"{OUT_OF_TIME} of {self.seconds:g} s reached {OVERRUN} times over during {stage}",
             )
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Makes it the limit of what is evaluated meanwhile, so that a single long call ends in time, too."""
+        token = _RUNNING.set(self)
+        try:
+            yield
+        finally:
+            _RUNNING.reset(token)
+
     def spend(self, seconds: float, stage: str) -> None:
         """Counts work, and raises if it is more than there may be.
 
@@ -274,3 +286,17 @@ class Deadline:
                 FailureCategory.SCORER_LIMIT,
                 f"{stage} needs more work than the time limit of {self.seconds:g} s, counted in operations",
             )
+
+
+_RUNNING: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+def check_running() -> None:
+    """Raises if the time of the deadline that runs is over, between parts of one evaluation.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT`.
+    """
+    deadline = _RUNNING.get()
+    if deadline is not None:
+        deadline.check("the evaluation of densities")

@@ -7,12 +7,14 @@ so that the same particles have the same densities, to the last bit, whoever ask
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from synthstats_lightning.scoring.settings import check_running
 
 CHUNK = 300_000
 """Numbers of one temporary, particles times rows."""
@@ -32,6 +34,21 @@ def chunks(particles: int, rows: int) -> list[slice]:
     """
     size = max(1, CHUNK // max(rows, 1))
     return [slice(start, min(start + size, particles)) for start in range(0, particles, size)]
+
+
+def pieces(theta: Float[Tensor, "particles dim"], size: int) -> Iterator[Float[Tensor, "some dim"]]:
+    """Some particles after the others, while there is time.
+
+    Args:
+        theta: All of them.
+        size: Most at once; at least one is taken.
+
+    Raises:
+        ProgramFailure: `SCORER_LIMIT` where time is over between two.
+    """
+    for some in torch.split(theta, max(1, size)):
+        check_running()
+        yield some
 
 
 def by_parts(

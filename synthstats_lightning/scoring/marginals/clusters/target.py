@@ -14,7 +14,7 @@ from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.marginals.clusters.clustering import num_latents
 from synthstats_lightning.scoring.marginals.clusters.quadrature import ClusterQuadrature
 from synthstats_lightning.scoring.marginals.density import Density
-from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, packed
+from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, in_parts, packed
 from synthstats_lightning.scoring.marginals.groups.grouping import summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer
 from synthstats_lightning.scoring.marginals.groups.quadrature import CHUNK
@@ -160,12 +160,8 @@ class ClusterIntegrated(GroupTarget[ClusterQuadrature]):
 
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
-        outer = self.outer(theta)
-        size = max(1, int(finer * CHUNK / (TOGETHER * self.num_observations)))
-        if outer.particles <= size:
-            return function(outer)
-        chunks = torch.split(torch.arange(outer.particles), size)
-        return torch.cat([function(outer.select(chunk)) for chunk in chunks])
+        size = int(finer * CHUNK / (TOGETHER * self.num_observations))
+        return in_parts(self.outer(theta), function, size)
 
 
 def _error(usual: Tensor, refined: Tensor) -> float:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.layout import Parameter, Transform
+from synthstats_lightning.scoring.density.many_rows import pieces
 from synthstats_lightning.scoring.density.standardise import Anchor
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.distributions.location_scale import Normal
@@ -354,7 +355,7 @@ class GaussianBlock:
             entries = 0 if shared else self._block.entries(self._mean)
             width += self._pattern.numbers + self._pattern.work + rows * entries * (entries + 1)
         memory = MEMORY if self._pattern is None else MEMORY_OF_PATTERNS
-        for part in torch.split(theta, max(1, memory // width)):
+        for part in pieces(theta, memory // width):
             at = self._block.evaluate(part, without)
             yield Chunk(at.log_prior, self._block.prior(at), self._response(at), self._log_choice(at))
 

@@ -118,6 +118,14 @@ class AffineMaps:
         """Whether a node's map depends on no other parameter."""
         return node in self._fixed
 
+    def vanishes(self, slot: int) -> bool:
+        """Whether what depends on the block alone is 0 where the block is; otherwise unknown.
+
+        Args:
+            slot: Slot of its value.
+        """
+        return slot in self._fixed and not bool(self._fixed[slot][0].any())
+
     def evaluate(self, values: Values, known: Collection[int] = ()) -> dict[int, Affine]:
         """The maps at other parameters.
 

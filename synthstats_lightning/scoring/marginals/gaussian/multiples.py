@@ -1,12 +1,14 @@
-"""A node that reads multiples of a block's elements and nothing else: `X @ (z * scale)`.
+"""A node that reads multiples of a block's elements and nothing else: `X @ (z * scale)`, `scale * (X @ z)`.
 
-Its map is a constant one times a factor for each column, so that particles share its matrix.
+Its map is a constant one times a factor for each column, so that particles share its matrix. A factor of
+single elements comes before anything else is made of them; one number may come anywhere on the way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import torch
@@ -26,6 +28,8 @@ class Multiples(NamedTuple):
         affine: The node given the multiples, an element each.
         steps: What makes each multiple of its parameter, in order.
         multiples: Parameter of the block to the node that is its multiple, and the first of its columns.
+        scalars: Parameter of the block to the numbers that what is made of it is multiplied by on the way,
+            and to those that it is divided by.
         compiled: The model, compiled.
         size: Elements of the block.
     """
@@ -33,6 +37,7 @@ class Multiples(NamedTuple):
     affine: Affine
     steps: tuple[Step, ...]
     multiples: Mapping[int, tuple[int, int]]
+    scalars: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
     compiled: Compiled
     size: int
 
@@ -48,12 +53,20 @@ class Multiples(NamedTuple):
         }
         for slot, function, inputs in self.steps:
             found[slot] = function(*[found[i] if i in found else cast(Tensor, values[i]) for i in inputs])
-        particles = max(len(found[multiple]) for multiple, _ in self.multiples.values())
+        own = {
+            node: found[multiple].reshape(-1, math.prod(shapes[node]))
+            for node, (multiple, _) in self.multiples.items()
+        }
+        for node, (above, below) in self.scalars.items():
+            for slot in above:
+                own[node] = own[node] * cast(Tensor, values[slot]).reshape(-1, 1)
+            for slot in below:
+                own[node] = own[node] / cast(Tensor, values[slot]).reshape(-1, 1)
+        particles = max(map(len, own.values()))
         every = torch.ones(particles, self.size, dtype=torch.float64)
-        for node, (multiple, start) in self.multiples.items():
-            elements = math.prod(shapes[node])
-            own = found[multiple].reshape(-1, elements).expand(particles, -1)
-            every = every.index_copy(1, torch.arange(start, start + elements), own)
+        for node, (_, start) in self.multiples.items():
+            columns = torch.arange(start, start + own[node].shape[1])
+            every = every.index_copy(1, columns, own[node].expand(particles, -1))
         return every
 
 
@@ -77,23 +90,105 @@ def find_multiples(compiled: Compiled, block: Mapping[int, int], node: int, size
             moved.add(step.slot)
             mixed.append(step)
     chains = {start: _chain(compiled, start, moved, mixed, node) for start in block}
-    if not any(chains.values()):
-        return None
     last = {start: chain[-1].slot if chain else start for start, chain in chains.items()}
+    passed = _scalars(compiled, last, moved, mixed, node)
+    if passed is None or not (any(chains.values()) or any(passed.values())):
+        return None
     reached = {last[start]: column for start, column in block.items()}
     read = {slot for step in mixed for slot in step.inputs} | {node}
     sources = frozenset(reached) & read
-    maps = AffineMaps(compiled, reached, {node: sources})
-    if not maps.is_constant(node):
+    scaling = {step.slot: step for each in passed.values() for step in each}
+    plain = replace(
+        compiled,
+        steps=tuple(_without(scaling.get(step.slot), step, moved, compiled) for step in compiled.steps),
+    )
+    maps = AffineMaps(plain, reached, {node: sources})
+    # a number times what is not 0 where the block is would be in the origin
+    if not maps.is_constant(node) or not all(map(maps.vanishes, _read(scaling.values(), moved))):
         return None
     links = {step.slot: step for chain in chains.values() for step in chain}
     return Multiples(
         maps.evaluate_constant(node),
         tuple(step for step in steps if step.slot in links),
-        {start: (last[start], column) for start, column in block.items() if chains[start]},
+        {start: (last[start], column) for start, column in block.items() if chains[start] or passed[start]},
+        {start: _factors(compiled, each, moved) for start, each in passed.items() if each},
         compiled,
         size,
     )
+
+
+def _scalars(
+    compiled: Compiled, last: Mapping[int, int], moved: set[int], mixed: list[Step], node: int
+) -> dict[int, tuple[Step, ...]] | None:
+    """The steps that multiply or divide by one number, on every way from each parameter's multiple to a node.
+
+    Args:
+        compiled: The model, compiled.
+        last: Parameter of the block to its multiple.
+        moved: What the block moves.
+        mixed: Steps that read any of that, in order.
+        node: Where the ways end.
+
+    Returns:
+        `None` where ways from one parameter pass different steps.
+    """
+    ways: dict[int, dict[int, tuple[Step, ...]]] = {slot: {start: ()} for start, slot in last.items()}
+    for step in mixed:
+        if step.slot in ways:
+            continue
+        here: dict[int, tuple[Step, ...]] = {}
+        for slot in step.inputs:
+            for start, way in ways.get(slot, {}).items():
+                if here.setdefault(start, way) != way:
+                    return None
+        if here and _is_scaling(compiled, step, moved):
+            here = {start: (*way, step) for start, way in here.items()}
+        ways[step.slot] = here
+    found = ways.get(node, {})
+    return {start: found.get(start, ()) for start in last}
+
+
+def _is_scaling(compiled: Compiled, step: Step, moved: set[int]) -> bool:
+    """Whether a step multiplies or divides what a block moves by single numbers that others move."""
+    nodes = compiled.graph.nodes
+    if step.slot >= len(nodes) or nodes[step.slot].op not in ("mul", "div"):
+        return False
+    inputs = list(nodes[step.slot].inputs)
+    others = [slot for slot in step.inputs if slot not in moved]
+    once = all(inputs.count(slot) == step.inputs.count(slot) == 1 for slot in step.inputs)
+    below = nodes[step.slot].op == "div" and inputs[0] not in moved
+    single = all(math.prod(compiled.shapes[slot]) == 1 for slot in others)
+    return bool(others) and single and once and not below and len(others) == len(step.inputs) - 1
+
+
+def _read(scaling: Collection[Step], moved: set[int]) -> list[int]:
+    """What such steps multiply or divide."""
+    return [slot for step in scaling for slot in step.inputs if slot in moved]
+
+
+def _without(scaling: Step | None, step: Step, moved: set[int], compiled: Compiled) -> Step:
+    """A step with 1 in place of the numbers that it multiplies or divides by, if it is one of those."""
+    if scaling is None:
+        return step
+    one = torch.ones(1, *(1,) * compiled.rank, dtype=torch.float64)
+    inside = [slot in moved for slot in step.inputs]
+
+    def function(value: Tensor, plain: Callable[..., Tensor] = step.function) -> Tensor:
+        return plain(*[value if each else one for each in inside])
+
+    return Step(step.slot, function, tuple(slot for slot in step.inputs if slot in moved))
+
+
+def _factors(
+    compiled: Compiled, scaling: tuple[Step, ...], moved: set[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The numbers that such steps multiply by, and those that they divide by."""
+    above: list[int] = []
+    below: list[int] = []
+    for step in scaling:
+        side = above if compiled.graph.nodes[step.slot].op == "mul" else below
+        side.extend(slot for slot in step.inputs if slot not in moved)
+    return tuple(above), tuple(below)
 
 
 def _chain(compiled: Compiled, start: int, moved: set[int], mixed: list[Step], node: int) -> list[Step]:

@@ -277,10 +277,14 @@ def normal_equations(
         every: Rows, part by part.
         size: Elements of the block.
     """
-    precision = torch.zeros(1, size, size, dtype=torch.float64)
-    gradient = torch.zeros(1, size, dtype=torch.float64)
+    precision: Tensor | None = None
+    diagonal, gradient = torch.zeros(2, 1, size, dtype=torch.float64)
     for rows in every:
         if rows.number == 0:
+            continue
+        if rows.affine.columns.shape[1] == 1 and rows.factors is None:
+            squares, slope = _single_products(rows, size)
+            diagonal, gradient = diagonal + squares, gradient + slope
             continue
         one_scale = rows.scale.shape[1] == 1
         weight = rows.scale.square().reciprocal()
@@ -288,11 +292,31 @@ def normal_equations(
             rows, None if one_scale else weight, size
         )
         if rows.factors is not None:
-            gram = gram * rows.factors[:, :, None] * rows.factors[:, None, :]
+            left = rows.factors * weight if one_scale else rows.factors
+            gram = gram * left[:, :, None] * rows.factors[:, None, :]
             slope = slope * rows.factors
-        precision = precision + (gram * weight[:, :, None] if one_scale else gram)
+        elif one_scale:
+            gram = gram * weight[:, :, None]
+        precision = gram if precision is None else precision + gram
         gradient = gradient + (slope * weight if one_scale else slope)
+    if precision is None:
+        return torch.diag_embed(diagonal), gradient
+    if bool(diagonal.any()):
+        precision = precision.expand(max(len(precision), len(diagonal)), -1, -1)
+        precision = precision.diagonal_scatter(precision.diagonal(dim1=1, dim2=2) + diagonal, 0, 1, 2)
     return precision, gradient
+
+
+def _single_products(rows: Rows, size: int) -> tuple[Tensor, Tensor]:
+    """The diagonal of `J'J`, and `J'r0`, of rows that read one element each: most priors."""
+    columns, coefficients, origin = rows.affine
+    single = coefficients[:, :, 0]
+    weighted = single * rows.scale.square().reciprocal()
+    squares, slopes = weighted * single, weighted * origin
+    where = columns[:, 0]
+    diagonal = squares.new_zeros(len(squares), size + 1).index_add(1, where, squares.expand(-1, len(where)))
+    slope = slopes.new_zeros(len(slopes), size + 1).index_add(1, where, slopes.expand(-1, len(where)))
+    return diagonal[:, :size], slope[:, :size]
 
 
 def _dense_products(rows: Rows, weight: Tensor | None, size: int) -> tuple[Tensor, Tensor]:

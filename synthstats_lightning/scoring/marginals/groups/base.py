@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.density.many_rows import pieces
 from synthstats_lightning.scoring.density.target import Marginals, leave_one_out_sums
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups.grouping import RowGroups, summed
@@ -257,7 +258,7 @@ def in_parts(outer: Outer, function: Callable[[Outer], Tensor], size: int) -> Te
     """
     if outer.particles <= size:
         return function(outer)
-    parts = torch.split(torch.arange(outer.particles), max(1, size))
+    parts = pieces(torch.arange(outer.particles), size)
     return torch.cat([function(outer.select(part)) for part in parts])
 
 

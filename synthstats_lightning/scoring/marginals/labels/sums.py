@@ -9,7 +9,6 @@ from typing import NamedTuple, cast
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.structural import Shape, pad
@@ -17,6 +16,8 @@ from synthstats_lightning.scoring.density.target import Marginals, finite_or_min
 from synthstats_lightning.scoring.density.terms import Term
 from synthstats_lightning.scoring.marginals.labels.elimination import changed, draw_states, eliminate
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, spread_states
+from synthstats_lightning.scoring.numerics.recomputed import recomputed
+from synthstats_lightning.scoring.settings import check_running
 
 Values = list[Tensor | None]
 
@@ -198,6 +199,7 @@ class LabelSums:
         read = [cast(Tensor, values[slot]) for slot in self.slots]
         found = []
         for start in range(0, max(particles, 1), chunk):
+            check_running()
             count = min(chunk, particles - start)
             part = [x if x.shape[0] == 1 else x.narrow(0, start, count) for x in read]
 
@@ -205,7 +207,7 @@ class LabelSums:
                 return function(inputs, count)
 
             if particles > chunk and any(x.requires_grad for x in part):
-                found.append(checkpoint(run, *part, use_reentrant=False))
+                found.append(recomputed(run, *part))
             else:
                 found.append(run(*part))
         return found

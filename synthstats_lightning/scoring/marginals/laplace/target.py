@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.density.many_rows import pieces
 from synthstats_lightning.scoring.density.target import GradientNeeded, Marginals
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
@@ -394,8 +395,7 @@ class LaplaceIntegrated:
         return self.size + 4 * self.copies.number + (2 + entries) * self.likelihood.elements
 
     def _total(self, theta: Tensor, given: Tensor) -> Tensor:
-        draws = ALONE if self.dimension == 0 else DRAWS
-        found = []
+        draws, found = ALONE if self.dimension == 0 else DRAWS, []
         with torch.no_grad():
             for part in self._parts(theta, (draws if self.corrected else 1) * self._width):
                 proposal = self._propose(part, given)
@@ -492,7 +492,7 @@ class LaplaceIntegrated:
         if torch.is_inference_mode_enabled():
             raise GradientNeeded
         matrices = 6 * self.size**2 if self.shape is None else self.shape.pattern.work
-        for some in torch.split(theta, max(1, MEMORY // (self.block.width() + matrices + numbers))):
+        for some in pieces(theta, MEMORY // (self.block.width() + matrices + numbers)):
             at = self.block.evaluate(some)
             particles = len(some)
             prior = prior_of(self.block.prior(at), self.size, particles, self.shape)
