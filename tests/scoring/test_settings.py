@@ -3,8 +3,10 @@ from __future__ import annotations
 import time
 
 import pytest
+import torch
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.scoring.density.many_rows import pieces
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
@@ -53,3 +55,21 @@ def test_work_is_counted_for_good_and_the_clock_has_twice_the_time(monkeypatch):
         clocked.check("leave-one-out")
     failures = [Score.failed(found.value.category, found.value.message) for found in (counted, timed)]
     assert [failure.settled for failure in failures] == [True, False]
+
+
+def test_one_long_evaluation_ends_in_time(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(time, "thread_time", lambda: clock[0])
+    theta = torch.arange(6.0)[:, None]
+    assert torch.equal(torch.cat(list(pieces(theta, 4))), theta)
+    deadline = Deadline(1.0)
+    with deadline.running():
+        parts = pieces(theta, 0)
+        next(parts)
+        clock[0] = 1.9
+        next(parts)
+        clock[0] = 2.1
+        with pytest.raises(ProgramFailure, match="reached 2 times over during the evaluation of densities"):
+            next(parts)
+    # nothing runs any more
+    assert len(list(pieces(theta, 0))) == 6

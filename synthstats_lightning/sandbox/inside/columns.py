@@ -28,7 +28,7 @@ class Listed(np.ndarray):
     """An array that has what else people call of a column of a pandas table, out of that column."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OF_SERIES:
+        if name in _OF_SERIES and self.ndim == 1:
             import pandas as pd
 
             return getattr(pd.Series(np.asarray(self)), name)

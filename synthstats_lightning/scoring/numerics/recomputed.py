@@ -20,7 +20,10 @@ class _Recomputed(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
         # functions go other ways where gradients are wanted
         _, outputs = _run(function, inputs, ctx.needs_input_grad[1:])
-        return tuple(output.detach() for output in outputs)
+        plain = tuple(output.detach() for output in outputs)
+        still = [one for one, output in zip(plain, outputs, strict=True) if not output.requires_grad]
+        ctx.mark_non_differentiable(*still)
+        return plain
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:

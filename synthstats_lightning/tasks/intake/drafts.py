@@ -274,8 +274,8 @@ def numbering(
 
 def row_names(
     columns: Sequence[UnderstoodColumn], drafts: Sequence[Draft], rows: Int[np.ndarray, " kept"]
-) -> dict[str, list[float | str]]:
-    """Columns that are left out for being another text or number in almost every row.
+) -> dict[str, list[str]]:
+    """Columns that are left out for being another text in almost every row.
 
     Args:
         columns: What was understood of each column.
@@ -285,14 +285,13 @@ def row_names(
     Returns:
         The name that programs would use to what stands in the kept rows.
     """
-    found: dict[str, list[float | str]] = {}
+    found: dict[str, list[str]] = {}
     for column, draft in zip(columns, drafts, strict=False):
-        labels = draft.reason in (ROW_NUMBERS, ROW_NAMES) or str(draft.reason).endswith(TOO_MANY_LEVELS)
-        held = draft.reading.values[rows] if labels and len(rows) <= MOST_NAMED else np.empty(0)
-        if draft.role != "left_out" or not len(held) or bool(np.isnan(held).any()):
-            continue
+        labels = draft.reason == ROW_NAMES or draft.reason.endswith(TOO_MANY_LEVELS)
         levels = draft.reading.levels
-        found[column.name] = [levels[int(each)] if levels else float(each) for each in held]
+        held = draft.reading.values[rows] if labels and levels else np.empty(0)
+        if draft.role == "left_out" and 0 < len(held) <= MOST_NAMED and not bool(np.isnan(held).any()):
+            found[column.name] = [levels[int(each)] for each in held]
     return found
 
 

@@ -61,7 +61,7 @@ def guess_response_kind(
     measured = (
         not whole
         or survival
-        or high > 100_000
+        or (not trials and high > 100_000)
         or (not trials and low > 100 and 4 * low > high)
         or (not trials and _spreads_less(values))
         or (high > SMALL and _heaped(values))

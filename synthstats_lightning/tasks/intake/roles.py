@@ -52,7 +52,10 @@ _GROUP = re.compile(
 _EXPOSURE = re.compile(
     r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected)"
 )
-_TRIED = "trials|attempts|shots|tests|visits|visitors|impressions|sessions|sent|enrolled|examined|sampled"
+_TRIED = (
+    "trials|tries|attempts|shots|putts|throws|tosses|at_?bats|tests|visits|visitors|impressions|sessions|sent"
+    "|enrolled|examined|inspected|exposed|surveyed|respondents|sampled"
+)
 _TOTAL = re.compile(
     rf"(num_|number_of_|n_)?({_TRIED}|total|totals|n|tested|operations|denominator|size|sample_size)"
 )

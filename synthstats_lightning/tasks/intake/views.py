@@ -24,7 +24,7 @@ def offered_views(
     response: str,
     constants: Mapping[str, float] = MappingProxyType({}),
     numbering: Mapping[str, int] = MappingProxyType({}),
-    row_names: Mapping[str, Sequence[float | str]] = MappingProxyType({}),
+    row_names: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, View]:
     """Standardised covariates (`age_z`), indicators of levels (`species_setosa`), a table's own values.
 
@@ -38,7 +38,7 @@ def offered_views(
         response: Name of the response.
         constants: Name of a column that is left out for being the same in every row, to its value.
         numbering: Name of one that is left out for numbering the rows one by one, to its first number.
-        row_names: Name of one that is left out for being another in almost every row, to what it holds.
+        row_names: Name of one that is left out for being another text in almost every row, to its texts.
     """
     views: dict[str, View] = {}
     own = {name: View("", constant=value) for name, value in constants.items() if name not in data}
@@ -46,7 +46,7 @@ def offered_views(
         name: View("", constant=float(first), step=1) for name, first in numbering.items() if name not in data
     }
     own |= {
-        name: View("", constant=0.0, step=1, levels=_own_values([str(each) for each in held]))
+        name: View("", constant=0.0, step=1, levels=tuple(held))
         for name, held in row_names.items()
         if name not in data and name not in own
     }

@@ -340,3 +340,14 @@ def test_whole_numbers_of_less_spread_than_counts_are_measured():
     assert understand(correct, "correct").response_kind == "count"
     few = {"y": [21, 20, 15], "z": [0.5, 1.5, 2.5]}
     assert understand(few, "y").response_kind == "count"
+
+
+def test_large_numbers_of_successes_are_counts_beside_their_trials():
+    putts = {"distance": [0.5, 2.0, 5.0, 9.0], "tries": [45198, 183020, 169503, 113094]}
+    successes = [45183, 182899, 168594, 108953]
+    found = understand({**putts, "successes": successes}, "successes")
+    assert found.response_kind == "count"
+    assert found.column("tries").role == "total"
+    # without trials so large a number measures something
+    del putts["tries"]
+    assert understand({**putts, "successes": successes}, "successes").response_kind == "continuous"

@@ -33,10 +33,15 @@ def target(rows: int, spelling: str, scales: str = "one") -> tuple[GaussianBlock
     elif spelling == "one after the other":
         beta = b.op("div", b.op("mul", b.op("mul", z, lam), tau), b.op("square", tau))
     else:
-        beta = b.op("mul", factor, z, lam)
+        beta = b.op("mul", factor, z, lam)  # not read where one number comes after
     columns = [b.covariate(f"x{k}") for k in range(COLUMNS)]
     matrix = b.op("stack", *columns, axis=1)
-    mean = b.op("add", level, b.op("dot", matrix, beta))
+    if spelling == "one number after":
+        # half of it divides what was multiplied, twice
+        effects = b.op("div", b.op("mul", b.op("dot", matrix, b.op("mul", z, lam)), tau, 0.5), 0.5)
+        mean = b.op("add", level, b.op("mul", b.op("div", effects, tau), tau))
+    else:
+        mean = b.op("add", level, b.op("dot", matrix, beta))
     sigma = b.random("HalfNormal", "sigma", 0.0, 1.0)
     if scales == "each":
         sigma = b.op("mul", sigma, b.op("exp", b.covariate("x0")))
@@ -57,14 +62,20 @@ def covariances(spelling: str, design: Any, scales: str) -> list[Any]:
     found = []
     for tau, lam, sigma in zip(*POINTS.values(), strict=True):
         t, each = np.exp(tau), np.exp(np.asarray(lam))
-        factor = {"one product": t * each, "one after the other": each / t, "three": t * each**2}[spelling]
+        factors = {
+            "one product": t * each,
+            "one after the other": each / t,
+            "three": t * each**2,
+            "one number after": t * each,
+        }
+        factor = factors[spelling]
         scale = np.exp(sigma) * (np.exp(design[:, 0]) if scales == "each" else np.ones(len(design)))
         matrix = design * factor
         found.append(4.0 + matrix @ matrix.T + np.diag(scale**2))
     return found
 
 
-@pytest.mark.parametrize("spelling", ["one product", "one after the other", "three"])
+@pytest.mark.parametrize("spelling", ["one product", "one after the other", "three", "one number after"])
 @pytest.mark.parametrize("scales", ["one", "each"])
 def test_densities_are_those_of_the_covariance(spelling: str, scales: str) -> None:
     block, design, value = target(30, spelling, scales)
@@ -141,3 +152,26 @@ def test_what_moves_more_than_factors_is_mapped_for_each_particle() -> None:
     theta = torch.tensor([[np.log(0.8)]], dtype=torch.float64)
     found = block.log_likelihood_given(theta, torch.ones(30, dtype=torch.bool))
     assert float(found[0]) == pytest.approx(law.logpdf(value), abs=1e-8)
+
+
+@pytest.mark.parametrize("spelling", ["an origin", "two ways"])
+def test_factors_that_are_none_of_a_column_are_not_taken_out(spelling: str) -> None:
+    b = Builder()
+    tau = b.random("HalfNormal", "tau", 0.0, 1.0)
+    z = b.random("Normal", "z", 0.0, 1.0, shape=(COLUMNS,))
+    matrix = b.op("stack", *[b.covariate(f"x{k}") for k in range(COLUMNS)], axis=1)
+    if spelling == "an origin":
+        mean = b.op("mul", tau, b.op("add", 1.0, b.op("dot", matrix, z)))
+    else:
+        mean = b.op("add", b.op("mul", tau, b.op("dot", matrix, z)), b.op("sum", z, axis=[0]))
+    b.random("Normal", "y", mean, 0.5, shape=(30,))
+    rng = np.random.default_rng(0)
+    design, value = rng.normal(size=(30, COLUMNS)), rng.normal(size=30)
+    density = b.density({f"x{k}": design[:, k] for k in range(COLUMNS)}, value)
+    block = GaussianBlock(density, [p for p in density.parameters if p.name == "z"])
+    assert block._multiples is None
+    t = np.exp(0.4)
+    level, matrix = (t, t * design) if spelling == "an origin" else (0.0, t * design + 1.0)
+    law = stats.multivariate_normal(np.full(30, level), matrix @ matrix.T + 0.25 * np.eye(30))
+    theta = torch.tensor([[0.4]], dtype=torch.float64)
+    assert float(block.log_prior_and_likelihood(theta)[1].sum()) == pytest.approx(law.logpdf(value), abs=1e-8)

@@ -1,0 +1,122 @@
+"""`data` as a pandas table, names of rows, and tables that hold the response."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthstats_lightning.cli.data import task_yaml
+from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.sandbox import Sandbox
+from synthstats_lightning.tasks import CSVTask, TableTask, task_prompt, understand
+
+TREES = {
+    "tree": ["Ash", "Beech", "Cedar", "Fir", "Elm", "Oak"],
+    "wood": ["soft", "hard", "soft", "soft", "hard", "hard"],
+    "age": [10.0, 40.0, 25.0, 60.0, 33.0, 51.0],
+    "height": [3.2, 9.8, 7.1, 15.5, 9.0, 12.2],
+}
+PLAIN = """
+with pm.Model() as model:
+    b = pm.Normal("b", 0, 1)
+    pm.Normal("h", b * age, 1, observed=height)
+"""
+SAME = {
+    "columns of a table": "df = data[['age', 'height']]\nage, height = df['age'], df.height",
+    "a copy with a column more": "df = data.copy()\ndf['mine'] = df.age\nage = df['mine']",
+    "made by pandas": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': age, 'h': height})\nage, height = df.a, df['h']"
+    ),
+    "missing rows left out": (
+        "df = data.dropna()\nassert not height.isna().any()\nage, height = df.age, df.height.dropna()"
+    ),
+    "reshaped and back": (
+        "t = data.pivot(index='age', columns='wood', values='height')\nassert t.shape == (6, 2)\n"
+        "age = data.age.to_numpy().copy()"
+    ),
+    "asked about": (
+        "assert len(data) == 6 and data.wood.nunique() == 2 and list(wood.unique()) == ['soft', 'hard']\n"
+        "assert tree[0] == 'Ash' and data.tree.values[5] == 'Oak'\n"
+        "one = data.drop_duplicates('wood').set_index('wood')\nassert one.loc['hard', 'age'] == 40\n"
+        "assert data.groupby('wood')['age'].mean()['soft'] == 95 / 3\n"
+        "assert 'height' not in data.groupby('wood').first().columns\n"
+        "assert data.age.median() == 36.5 and data.age.isin([10]).sum() == 1\n"
+        "print(data.head(), data.describe)"
+    ),
+}
+REFUSED = {
+    "a column's": "import pandas as pd\nm = pd.DataFrame({'h': height})['h'].mean()",
+    "an attribute's": "m = data.sort_values('age').height.std()",
+    "a series'": "import pandas as pd\nm = pd.Series(height).max()",
+    "a group's": "m = data.groupby('wood')['height'].mean()",
+    "a table's": "m = data[['age', 'height']].describe()",
+    "of its logarithm": "df = data.copy()\ndf['l'] = np.log(df.height)\nm = df['l'].mean()",
+    "of some rows": "m = data.query('age > 20')['height'].mean()",
+    "a comparison": "m = data.sort_values('age').height > 5",
+}
+
+
+@pytest.fixture(scope="module")
+def task() -> TableTask:
+    """Six trees, each of its name."""
+    return TableTask(understand(TREES, "height"))
+
+
+def built(sandbox: Sandbox, task: TableTask, source: str) -> dict[str, Any]:
+    """The graph of a program."""
+    return json.loads(sandbox.build(source, task.schema, task.covariates))
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_tables_are_those_of_pandas(sandbox: Sandbox, task: TableTask, name: str) -> None:
+    assert built(sandbox, task, f"{SAME[name]}\n{PLAIN}") == built(sandbox, task, PLAIN)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_response_has_no_statistics_in_a_table(sandbox: Sandbox, task: TableTask, name: str) -> None:
+    with pytest.raises(ProgramFailure, match="the response 'height' has no values here") as caught:
+        built(sandbox, task, REFUSED[name] + PLAIN)
+    assert caught.value.category is FailureCategory.RAISED
+
+
+def test_rows_in_another_order_are_rows_of_the_response(sandbox: Sandbox, task: TableTask) -> None:
+    ordered = "df = data.sort_values('age', ascending=False).reset_index(drop=True)"
+    graph = built(sandbox, task, f"{ordered}\nage, height = df.age, df.height\n{PLAIN}")
+    constants = [node["value"] for node in graph["nodes"] if node["op"] == "constant"]
+    # where each row of the response stands among the oldest first
+    assert [5, 2, 4, 0, 3, 1] in constants
+
+
+def test_numbers_that_look_like_rows_are_a_covariate(sandbox: Sandbox) -> None:
+    table = {**TREES, "hours": [24, 24, 11, 11, 24, 11]}
+    task = TableTask(understand(table, "height"))
+    built(sandbox, task, "m = data.sort_values('age').hours.mean()\nassert m == 17.5\n" + PLAIN)
+
+
+def test_names_of_rows_are_no_covariate_and_can_be_read_again(tmp_path: Path, sandbox: Sandbox) -> None:
+    path = tmp_path / "trees.csv"
+    rows = [",".join(TREES), *(",".join(map(str, row)) for row in zip(*TREES.values(), strict=True))]
+    path.write_text("\n".join(rows) + "\n")
+    task = CSVTask(path, "height")
+    assert list(task.covariates) == ["wood_code", "age"]
+    assert task.views["tree"].levels == tuple(TREES["tree"])
+    assert "Ash" not in str(task_prompt(task))
+    assert "tree (names the rows)" in task_prompt(CSVTask(path, "height", tell_views=True)).request
+    written = task_yaml(task, {"path": str(path), "response": "height", "description": None})
+    assert "tree: label" in written
+    again = CSVTask(path, "height", columns=["wood", "age", "tree"], roles={"tree": "label"})
+    assert again.views == task.views
+    assert again.fingerprint == task.fingerprint
+    assert "tree" not in CSVTask(path, "height", columns=["wood", "age"]).views
+    named = PLAIN.replace("as model", "as model").replace("pm.Model()", "pm.Model(coords={'tree': tree})")
+    assert built(sandbox, again, named) == built(sandbox, again, PLAIN)
+
+
+def test_texts_that_are_too_many_for_levels_are_names_too() -> None:
+    table = {**TREES, "place": ["a", "b", "c", "d", "e", "e"]}
+    found = understand(table, "height")
+    assert found.views["place"].names_rows
+    assert "place" not in understand(table, "height", roles={"place": "left_out"}).views
