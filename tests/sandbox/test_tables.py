@@ -44,7 +44,10 @@ SAME = {
         "assert data.groupby('wood')['age'].mean()['soft'] == 95 / 3\n"
         "assert 'height' not in data.groupby('wood').first().columns\n"
         "assert data.age.median() == 36.5 and data.age.isin([10]).sum() == 1\n"
-        "print(data.head(), data.describe)"
+        "assert list(data.head(2).columns) == ['wood_code', 'age', 'tree', 'wood', 'height']\n"
+        "assert list(data[['age_z', 'wood_hard']].head(2).columns) == ['age_z', 'wood_hard']\n"
+        "df = data.copy()\ndf['age_z'] = df.age / 2\n"
+        "assert 'age_z' in df.head(1) and 'wood_hard' not in df.head(1)"
     ),
 }
 REFUSED = {
@@ -120,3 +123,10 @@ def test_texts_that_are_too_many_for_levels_are_names_too() -> None:
     found = understand(table, "height")
     assert found.views["place"].names_rows
     assert "place" not in understand(table, "height", roles={"place": "left_out"}).views
+
+
+def test_numbers_are_no_names() -> None:
+    with pytest.raises(ValueError, match="column 'age' holds no texts, which its role 'label' asks for"):
+        understand(TREES, "height", roles={"age": "label"})
+    with pytest.raises(ValueError, match="label"):
+        understand(TREES, "height", roles={"age": "lable"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.pool.reference.settings import ReferenceSettings, Sampler
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.graph import View
 from synthstats_lightning.runtime.child_process import ChildProcess
 from synthstats_lightning.runtime.frames import ConnectionLost, DeadlinePassed, pack, unpack
 from synthstats_lightning.runtime.process_clock import Patience
@@ -30,6 +32,7 @@ def score_with_reference(
     *,
     settings: ReferenceSettings | None = None,
     sandbox: Level = "strict",
+    views: Mapping[str, View] = MappingProxyType({}),
 ) -> Score:
     """Scores a program by PyMC's own samplers, in a confined process of its own.
 
@@ -44,6 +47,7 @@ def score_with_reference(
         sampler: `"nutpie"` (elpd alone) or `"pymc"` (elpd, and evidence by sequential Monte Carlo).
         settings: Draws, acceptance and limits.
         sandbox: `"none"` to run unconfined; every other level confines the process.
+        views: What the program may use besides, by name, as in the sandbox.
 
     Returns:
         The score, or the failure and its reason.
@@ -59,6 +63,7 @@ def score_with_reference(
     job = {
         "source": source,
         "columns": {name: np.asarray(values) for name, values in columns.items()},
+        "views": {name: asdict(view) for name, view in views.items()},
         "response": response,
         "sampler": sampler,
         "settings": asdict(settings),

@@ -14,10 +14,13 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthstats_lightning.pool.reference.settings import ReferenceSettings
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.graph import View
 from synthstats_lightning.runtime.frames import pack, read_frame, take_pipes, unpack, write_frame
+from synthstats_lightning.sandbox.inside.columns import Listed, column, view_of
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import module_for
 from synthstats_lightning.sandbox.inside.program import describe, parse
@@ -40,7 +43,7 @@ PACKAGES = (
 """Packages that it may still import from."""
 
 
-def build_model(source: str, columns: dict[str, np.ndarray[Any, Any]], rows: int) -> Any:
+def build_model(source: str, columns: dict[str, NDArray[Any]], rows: int) -> Any:
     """Runs a program with the real data; its own sampling does nothing.
 
     Raises:
@@ -56,6 +59,20 @@ def build_model(source: str, columns: dict[str, np.ndarray[Any, Any]], rows: int
             if error.code not in (None, 0):
                 raise
         return find_model(module, columns, rows, recorder)
+
+
+def with_views(columns: dict[str, NDArray[Any]], views: dict[str, dict[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Columns and views of them as programs have them in the sandbox, with the response's real values.
+
+    Args:
+        columns: Column name to values `[rows]`.
+        views: Name to the fields of a view.
+    """
+    tracked = {name: column(name, values) for name, values in columns.items()}
+    rows = len(next(iter(columns.values())))
+    made = {name: view_of(tracked, View(**view), rows) for name, view in views.items()}
+    # sampling needs no memory of how an array was made
+    return {name: np.asarray(values).view(Listed) for name, values in (columns | made).items()}
 
 
 class SamplingOff:
@@ -102,7 +119,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     columns = job["columns"]
     response = columns[job["response"]]
     try:
-        model = build_model(job["source"], columns, len(response))
+        model = build_model(job["source"], with_views(columns, job["views"]), len(response))
         check_model(model, response)
         return score_model(model, job["sampler"], ReferenceSettings(**job["settings"])).to_dict()
     except ProgramFailure as failure:

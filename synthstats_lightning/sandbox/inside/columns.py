@@ -233,6 +233,16 @@ def column(name: str, values: Array) -> Column:
     return result
 
 
+def is_computed(values: Any) -> bool:
+    """Whether an array is a column in other units, or an indicator of one of its levels.
+
+    Args:
+        values: A column, or a view of one.
+    """
+    expression = getattr(values, "expression", None)
+    return expression is not None and expression.op in ("div", "cast")
+
+
 def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Array:
     """A view of a covariate, which knows how it is made of that.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
-from synthstats_lightning.sandbox.inside.columns import column, view_of
+from synthstats_lightning.sandbox.inside.columns import column, is_computed, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
 from synthstats_lightning.sandbox.protocol import Job
 
@@ -24,11 +24,13 @@ class Data(Mapping[str, Any]):
     Args:
         columns: Covariates and the response's placeholder by name.
         num_rows: Rows of the data set.
+        own: Whether all columns are the data set's own, and none a view of another.
     """
 
-    def __init__(self, columns: Mapping[str, Any], num_rows: int) -> None:
+    def __init__(self, columns: Mapping[str, Any], num_rows: int, own: bool = False) -> None:
         self._columns = dict(columns)
         self._num_rows = num_rows
+        self._views = set() if own else {name for name, each in columns.items() if is_computed(each)}
 
     def __getitem__(self, name: Any) -> Any:
         if isinstance(name, str):
@@ -36,12 +38,13 @@ class Data(Mapping[str, Any]):
                 raise KeyError(f"no column {name!r}; columns: {', '.join(self._columns)}")
             return self._columns[name]
         if isinstance(name, list) and all(isinstance(each, str) for each in name):
-            return Data({each: self[each] for each in name}, self._num_rows)
+            return Data({each: self[each] for each in name}, self._num_rows, own=True)
         return self._table()[name]
 
     def __setitem__(self, name: str, values: Any) -> None:
         """A further column, or another in place of one."""
         self._columns[name] = getattr(values, "values", values)
+        self._views.discard(name)
 
     def __getattr__(self, name: str) -> Any:
         columns = self.__dict__.get("_columns", {})
@@ -72,16 +75,18 @@ class Data(Mapping[str, Any]):
 
     def copy(self, deep: bool = True) -> Data:
         """One that can be given further columns, as pandas spells it."""
-        return Data(self._columns, self._num_rows)
+        found = Data(self._columns, self._num_rows, own=True)
+        found._views = set(self._views)
+        return found
 
     def _table(self) -> Any:
-        """All columns as a pandas table, in which the response's is a copy of its placeholder."""
+        """The data set's own columns as a pandas table, the response's as a copy of its placeholder."""
         import pandas as pd
 
         held = {
             name: np.asarray(values)
             for name, values in self._columns.items()
-            if np.shape(values) == (self._num_rows,)
+            if name not in self._views and np.shape(values) == (self._num_rows,)
         }
         return pd.DataFrame(held, index=range(self._num_rows))
 

@@ -162,7 +162,8 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         roles: What the user says, by the table's own names.
 
     Raises:
-        ValueError: If the user gives a role to a column that holds nothing, or that of the event to several.
+        ValueError: If the user gives a role to a column that holds nothing, that of a label to one without
+            texts, or that of the event to several.
     """
     for draft in drafts:
         if draft is own:
@@ -174,6 +175,10 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         if draft.original in roles:
             draft.role = roles[draft.original]
             if draft.role == "label":
+                if not draft.reading.levels:
+                    raise ValueError(
+                        f"column {draft.original!r} holds no texts, which its role 'label' asks for"
+                    )
                 draft.role, draft.reason = "left_out", ROW_NAMES
                 continue
             draft.reason = "as asked" if draft.role == "left_out" else ""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from synthstats_lightning.pool.reference.client import score_with_reference
 from synthstats_lightning.pool.reference.settings import ReferenceSettings
+from synthstats_lightning.pool.reference.worker import build_model, with_views
 from synthstats_lightning.pool.scorer import score_program
 from synthstats_lightning.programs.failure import FailureCategory
+from synthstats_lightning.programs.graph import View
 from synthstats_lightning.tasks import Task
 from tests.scoring.test_engine import COVARIATES, ROWS, SIGMA, Y, exact_loo, log_marginal
 
@@ -117,3 +121,24 @@ def test_the_command_line_takes_a_reference(tmp_path, capsys):
     score = main(["score", str(program), "--task", "dugongs", "--reference", "nutpie"])
     assert score.estimator == "nuts-nutpie"
     assert "nuts-nutpie" in capsys.readouterr().out
+
+
+def test_programs_have_names_and_views_as_in_the_sandbox():
+    columns = {"g_code": np.array([0, 1, 0, 1]), "x": np.array([1.0, 2.0, 4.0, 5.0]), "y": np.arange(4.0)}
+    views = {
+        "g": View("g_code", levels=("a", "b")),
+        "who": View("", constant=0.0, step=1, levels=("Ann", "Bob", "Cy", "Di")),
+        "x_z": View("x", centre=3.0, scale=2.0),
+    }
+    found = with_views(columns, views={name: asdict(view) for name, view in views.items()})
+    assert found["g"].tolist() == ["a", "b", "a", "b"]
+    assert found["who"].unique().tolist() == ["Ann", "Bob", "Cy", "Di"]
+    np.testing.assert_array_equal(found["x_z"], [-1.0, -0.5, 0.5, 1.0])
+    program = (
+        "assert data.groupby('g').x.mean()['b'] == 3.5 and x_z.min() == -1\n"
+        "with pm.Model(coords={'who': who}) as model:\n"
+        "    b = pm.Normal('b', 0, 1, shape=g.nunique())\n"
+        "    pm.Normal('o', b[g_code] * x, 1, observed=y, dims='who')"
+    )
+    model = build_model(program, found, 4)
+    np.testing.assert_array_equal(model.rvs_to_values[model["o"]].data, np.arange(4.0))
