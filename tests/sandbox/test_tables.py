@@ -54,6 +54,8 @@ REFUSED = {
     "a column's": "import pandas as pd\nm = pd.DataFrame({'h': height})['h'].mean()",
     "an attribute's": "m = data.sort_values('age').height.std()",
     "a series'": "import pandas as pd\nm = pd.Series(height).max()",
+    "NumPy's": "import pandas as pd\nm = np.std(pd.Series(height))",
+    "applied": "m = data[['age', 'height']].head(6).apply(lambda column: column.mean())",
     "a group's": "m = data.groupby('wood')['height'].mean()",
     "a table's": "m = data[['age', 'height']].describe()",
     "of its logarithm": "df = data.copy()\ndf['l'] = np.log(df.height)\nm = df['l'].mean()",

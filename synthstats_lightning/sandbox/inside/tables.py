@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from synthstats_lightning.sandbox.inside.program import FILENAME
 from synthstats_lightning.sandbox.inside.response import Response, placeholder_again
 
-PROGRAM = "<program>"
-"""File of a program's own frames."""
 _OF_SERIES = (  # noqa: SIM905
     "mean std var sem sum prod min max median quantile mode describe unique nunique value_counts skew kurt"
     " cumsum cumprod rank diff idxmax idxmin map apply between"
@@ -35,7 +35,7 @@ def install() -> None:
     from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
     for name in ("__getitem__", "__getattr__"):
-        _wrap(pd.DataFrame, name, _taken_out)
+        _wrap(pd.DataFrame, name, _taken_out, _by_program)
     for name in _OF_SERIES:
         _wrap(pd.Series, name, _of_column)
     for name in _OF_FRAME:
@@ -45,16 +45,30 @@ def install() -> None:
         _wrap(DataFrameGroupBy, name, _without)
 
 
-def _wrap(owner: type, name: str, guard: Callable[..., Any]) -> None:
+def _by_program(caller: types.FrameType) -> bool:
+    return caller.f_code.co_filename == FILENAME
+
+
+def _from_outside(caller: types.FrameType) -> bool:
+    """Whether a program, or NumPy for it, asks, and not pandas itself."""
+    return not str(caller.f_globals.get("__name__")).startswith("pandas.")
+
+
+def _wrap(
+    owner: type,
+    name: str,
+    guard: Callable[..., Any],
+    applies: Callable[[types.FrameType], bool] = _from_outside,
+) -> None:
     plain = getattr(owner, name, None)
     if plain is None:
         return
 
     @functools.wraps(plain)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if sys._getframe(1).f_code.co_filename != PROGRAM:
-            return plain(self, *args, **kwargs)
-        return guard(plain, self, *args, **kwargs)
+        if applies(sys._getframe(1)):
+            return guard(plain, self, *args, **kwargs)
+        return plain(self, *args, **kwargs)
 
     setattr(owner, name, guarded)
 
