@@ -62,6 +62,7 @@ def test_one_long_evaluation_ends_in_time(monkeypatch):
     monkeypatch.setattr(time, "thread_time", lambda: clock[0])
     theta = torch.arange(6.0)[:, None]
     assert torch.equal(torch.cat(list(pieces(theta, 4))), theta)
+    assert [part.tolist() for part in pieces(torch.arange(3), 2)] == [[0, 1], [2]]
     deadline = Deadline(1.0)
     with deadline.running():
         parts = pieces(theta, 0)

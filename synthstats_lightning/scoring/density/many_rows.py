@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from synthstats_lightning.scoring.settings import check_running
@@ -36,17 +36,17 @@ def chunks(particles: int, rows: int) -> list[slice]:
     return [slice(start, min(start + size, particles)) for start in range(0, particles, size)]
 
 
-def pieces(theta: Float[Tensor, "particles dim"], size: int) -> Iterator[Float[Tensor, "some dim"]]:
+def pieces(particles: Shaped[Tensor, "particles ..."], size: int) -> Iterator[Shaped[Tensor, "some ..."]]:
     """Some particles after the others, while there is time.
 
     Args:
-        theta: All of them.
+        particles: All of them, or their numbers.
         size: Most at once; at least one is taken.
 
     Raises:
         ProgramFailure: `SCORER_LIMIT` where time is over between two.
     """
-    for some in torch.split(theta, max(1, size)):
+    for some in torch.split(particles, max(1, size)):
         check_running()
         yield some
 

@@ -9,10 +9,11 @@ import pytest
 
 from synthstats_lightning.pool.reference.client import score_with_reference
 from synthstats_lightning.pool.reference.settings import ReferenceSettings
-from synthstats_lightning.pool.reference.worker import build_model, with_views
+from synthstats_lightning.pool.reference.worker import with_views
 from synthstats_lightning.pool.scorer import score_program
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.programs.graph import View
+from synthstats_lightning.sandbox.inside.namespace import module_for
 from synthstats_lightning.tasks import Task
 from tests.scoring.test_engine import COVARIATES, ROWS, SIGMA, Y, exact_loo, log_marginal
 
@@ -140,5 +141,8 @@ def test_programs_have_names_and_views_as_in_the_sandbox():
         "    b = pm.Normal('b', 0, 1, shape=g.nunique())\n"
         "    pm.Normal('o', b[g_code] * x, 1, observed=y, dims='who')"
     )
-    model = build_model(program, found, 4)
+    # not by `build_model`, after which nothing is drawn in its process
+    module = module_for(found, 4)
+    exec(program, module.__dict__)
+    model = module.model
     np.testing.assert_array_equal(model.rvs_to_values[model["o"]].data, np.arange(4.0))
