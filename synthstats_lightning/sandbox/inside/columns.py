@@ -252,7 +252,7 @@ def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Arra
         num_rows: Rows of the data set.
 
     Returns:
-        Of shape `(num_rows,)`; texts, which no model graph has, are an array of NumPy's own.
+        Of shape `(num_rows,)`; texts, which no model graph has, do not remember it.
     """
     made: Any
     if view.names_rows:
