@@ -99,6 +99,12 @@ def test_numbers_that_look_like_rows_are_a_covariate(sandbox: Sandbox) -> None:
     table = {**TREES, "hours": [24, 24, 11, 11, 24, 11]}
     task = TableTask(understand(table, "height"))
     built(sandbox, task, "m = data.sort_values('age').hours.mean()\nassert m == 17.5\n" + PLAIN)
+    # two of them that differ, one for each kind of wood
+    kinds = "one = data.drop_duplicates('wood')\nassert list(one['born'].values + 1) == [25, 38]\n"
+    task = TableTask(understand({**TREES, "born": [24, 37, 50, 31, 29, 63]}, "height"))
+    built(sandbox, task, kinds + "assert one.born.mean() == 30.5\n" + PLAIN)
+    with pytest.raises(ProgramFailure, match="the response 'height' has no values here"):
+        built(sandbox, task, kinds + "m = one.height.mean()\n" + PLAIN)
 
 
 def test_names_of_rows_are_no_covariate_and_can_be_read_again(tmp_path: Path, sandbox: Sandbox) -> None:

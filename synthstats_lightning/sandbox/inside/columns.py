@@ -173,50 +173,9 @@ class Column(Listed):
 
 
 _OF_SERIES = frozenset(
-    [
-        "apply",
-        "between",
-        "cat",
-        "describe",
-        "diff",
-        "drop_duplicates",
-        "dt",
-        "eq",
-        "factorize",
-        "fillna",
-        "ge",
-        "groupby",
-        "gt",
-        "head",
-        "iloc",
-        "is_unique",
-        "isin",
-        "isna",
-        "isnull",
-        "le",
-        "loc",
-        "lt",
-        "map",
-        "median",
-        "mode",
-        "ne",
-        "notna",
-        "notnull",
-        "nunique",
-        "pct_change",
-        "quantile",
-        "rank",
-        "replace",
-        "rolling",
-        "shift",
-        "sort_values",
-        "str",
-        "tail",
-        "to_list",
-        "unique",
-        "value_counts",
-        "where",
-    ]
+    "apply between cat describe diff drop_duplicates dt eq factorize fillna ge groupby gt head iloc"  # noqa: SIM905
+    " is_unique isin isna isnull le loc lt map median mode ne notna notnull nunique pct_change quantile"
+    " rank replace rolling shift sort_values str tail to_list unique value_counts where".split()
 )
 """Attributes of pandas' columns that NumPy's arrays lack."""
 

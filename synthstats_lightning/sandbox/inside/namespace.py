@@ -19,7 +19,8 @@ class Data(Mapping[str, Any]):
     """A data set as programs see it: `data["age"]`, `data.age`, and what a pandas table does beside.
 
     Columns are those that programs have by their names; whatever else is asked for is asked of a pandas
-    table of them all, in which the response has no values either. The length counts rows, as in pandas.
+    table of the data set's own, in which the response has no values either. The length counts rows, as in
+    pandas.
 
     Args:
         columns: Covariates and the response's placeholder by name.

@@ -14,6 +14,8 @@ from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling
 
 Array = NDArray[Any]
 
+FEWEST_ROWS = 6
+"""A column of another name and fewer rows that has numbers of rows is likelier somebody's covariate."""
 _FIRST, _STEP = 11, 13
 """Of the numbers that stand for rows: nobody's covariate is a permutation of them."""
 
@@ -217,17 +219,20 @@ class _Current:
     whole: Response | None = None
 
 
-def placeholder_again(values: Array) -> Response | None:
+def placeholder_again(values: Array, name: object) -> Response | None:
     """The placeholder of the program that runs, or of some of its rows, out of a copy of its numbers.
 
     Args:
         values: A column of a table.
+        name: Its name there.
 
     Returns:
         `None` where it is something else.
     """
     whole = _Current.whole
     if whole is None or values.dtype.kind not in "iuf" or values.ndim != 1 or len(values) < 2:
+        return None
+    if name != whole.response_name and len(values) < min(FEWEST_ROWS, len(whole)):
         return None
     rows = rows_of(values, len(whole))
     # repeated values among the numbers that stand for rows are somebody's covariate

@@ -75,8 +75,7 @@ def _wrap(
 
 def _found(values: Any) -> Response | None:
     """The placeholder that a column is a copy of, or of some of its rows."""
-    held = getattr(values, "array", values)
-    return placeholder_again(np.asarray(held)) if getattr(values, "dtype", None) is not None else None
+    return placeholder_again(np.asarray(values.array), values.name)
 
 
 def _names(table: Any) -> list[Any]:
