@@ -155,7 +155,7 @@ def main() -> None:
     """Prints a table and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
-    parser.add_argument("--steps", type=int, default=500, help="of each run; the quickstart has 500")
+    parser.add_argument("--steps", type=int, default=95, help="of each run; the quickstart has 95")
     parser.add_argument(
         "--batch_size", type=int, default=64, help="trajectories a step; the quickstart has 64"
     )

@@ -4,8 +4,8 @@
     python benchmarks/searchers.py --folder cells --tasks dugongs --budgets 250 --seeds 0
 
 Every cell (method, task, budget, seed) is a run of its own and leaves `METHOD-TASK-BUDGET-SEED.json` in the
-folder; cells that are there, or in the file of figures, are not run again. All use the quickstart's policy
-unless told `--policy writer`. JSON: `cells` (of the whole grid,
+folder; cells that are there, or in the file of figures, are not run again. All use the bundled policy
+`tiny` unless told `--policy writer`. JSON: `cells` (of the whole grid,
 `done` of them), `runs` (what each cell found, by its name), and `by_method_and_budget`, means over the tasks
 and seeds on which every method has run with this budget: `effective_sample_size` (draws of known probability,
 none of evolution), `log_z_error` (nats, from the task's log Z, none where a method estimates none),
@@ -57,7 +57,7 @@ METHODS = (
 REAL = ("dugongs", "eight_schools", "surgical", "peregrines")
 OWN = ("nile", "statecrime", "spector", "cpunish")
 SIMULATED = ("dugongs_simulator", "death_process", "hyperbolic_discounting", "survival")
-QUICKSTARTS = "tiny"
+SMALL = "tiny"
 BUDGETS = (250, 1000, 4000)
 SEEDS = (0, 1, 2)
 DRAWN = {
@@ -107,8 +107,7 @@ def overlays(cell: Cell, own_data: Path, policy: str) -> tuple[list[Any], int | 
         data: Any = {"data": {"init_args": {"tasks": task}}}
     else:
         data = f"tasks/{cell.task}"
-    chosen = [] if policy == QUICKSTARTS else [f"policy/{policy}"]
-    return [*chosen, method.overlay, limited, data, {"seed_everything": cell.seed}], steps
+    return [f"policy/{policy}", method.overlay, limited, data, {"seed_everything": cell.seed}], steps
 
 
 def run_cell(cell: Cell, own_data: Path, policy: str, folder: Path) -> dict[str, Any]:
@@ -309,8 +308,8 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     parser.add_argument(
         "--policy",
-        choices=(QUICKSTARTS, "writer"),
-        default=QUICKSTARTS,
+        choices=(SMALL, "writer"),
+        default=SMALL,
         help="the bundled policy that all use; another one needs a --json and a --folder of its own",
     )
     parser.add_argument("--cells", type=int, help="new cells at most; 0 only reads those that are there")

@@ -109,9 +109,11 @@ def run(options: Namespace) -> Any:
             if not Path(path).is_file():
                 raise FileNotFoundError(f"compare must name files with programs, got {path}, which is none")
         own = [find_config(name) for name in options.config]
-        policy = options.policy or policy_of(own) or POLICY
-        spoken = options.policy is not None or policy_of(own) is None
-        overlays = [*(find_config(name) for name in policy_overlays(policy) if spoken), *own]
+        chosen = policy_of(own)
+        policy = options.policy or chosen or POLICY
+        of_policy = [find_config(name) for name in policy_overlays(policy)]
+        # a policy that is named takes the place of one that a configuration chooses
+        overlays = [*of_policy, *own] if chosen is None else [*own, *(of_policy if options.policy else [])]
         task = CSVTask(**settings)
         most = most_covariates(policy)
         if most is not None and len(task.understood.predictors) > most and not OWN_CHOICE & set(settings):
@@ -185,11 +187,11 @@ def policy_overlays(policy: str) -> list[str]:
     """Configurations that a bundled policy comes with, beside its name.
 
     Args:
-        policy: Name of the policy; the one that `BASE` is for needs none.
+        policy: Name of the policy.
     """
-    from synthstats_lightning.policy.loading import BUNDLED, TINY
+    from synthstats_lightning.policy.loading import BUNDLED
 
-    if policy == TINY or policy not in BUNDLED:
+    if policy not in BUNDLED:
         return []
     name = f"policy/{policy}"
     return [] if shipped_file(name, (".yaml",)) is None else [name]

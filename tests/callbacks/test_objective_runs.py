@@ -68,8 +68,8 @@ def fit(
             "sampling": None,
         },
         "report": {"num_programs": None},
-        "data": {"init_args": {"batch_size": 4}},
-        "model": {"init_args": {"lora": {"rank": 2}, "sampling": {"max_new_tokens": 64}}},
+        "data": {"init_args": {"proposal": "nothing", "batch_size": 4}},
+        "model": {"init_args": {"policy": "tiny", "lora": {"rank": 2}, "sampling": {"max_new_tokens": 64}}},
     }
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run))

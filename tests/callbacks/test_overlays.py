@@ -32,9 +32,9 @@ def made(*names):
 
 def test_quickstart():
     callbacks = made("quickstart")
-    assert callbacks["ProgramScoring"].reward == Reward(1.0, 1.0, -5.0, -8.0)
-    assert callbacks["ProgramScoring"].sampling == SamplingSettings(160, 1.3)
-    assert callbacks["PosteriorReport"].num_programs == 2000
+    assert callbacks["ProgramScoring"].reward == Reward(1.0, 1.0, -6.0, -8.0)
+    assert callbacks["ProgramScoring"].sampling == SamplingSettings(256, 1.1)
+    assert callbacks["PosteriorReport"].num_programs == 1000
     assert list(callbacks) == [
         "ProgramScoring",
         "PosteriorReport",
@@ -47,9 +47,9 @@ def test_quickstart():
 def test_exploration_overlay():
     callbacks = made("quickstart", "trainer/exploration")
     scoring, metrics = callbacks["ProgramScoring"], callbacks["TrainingMetrics"]
-    assert scoring.reward == Reward(1.0, 1.0, -5.0, -8.0, format_weight=2.0)
-    assert scoring.reward_schedule == RewardSchedule(beta=Ramp(0.25, 200, "geometric"))
-    assert scoring.sampling == SamplingSettings(160, epsilon=0.002, temperature_high=1.6)
+    assert scoring.reward == Reward(1.0, 1.0, -6.0, -8.0, format_weight=2.0)
+    assert scoring.reward_schedule == RewardSchedule(beta=Ramp(0.25, 50, "geometric"))
+    assert scoring.sampling == SamplingSettings(256, epsilon=0.002, temperature_high=1.6)
     assert scoring.prefix_resampling_fraction == 0.2
     assert metrics.prefixes.lengths == (8, 32, 64)
 
@@ -57,7 +57,7 @@ def test_exploration_overlay():
 def test_overlays_that_steer_by_the_protocol():
     callbacks = made("quickstart", "trainer/benchmark_evaluation_checkpoint")
     evaluation, saving = callbacks["BenchmarkEvaluation"], callbacks["ModelCheckpoint"]
-    assert (evaluation.every_n_steps, evaluation.settings.budgets) == (100, (5,))
+    assert (evaluation.every_n_steps, evaluation.settings.budgets) == (40, (5,))
     assert (evaluation._training.seeds, evaluation.oracle) == ((1, 2), False)
     assert (saving.monitor, saving.mode) == ("benchmark/lpd_gain", "max")
     assert saving._every_n_train_steps == evaluation.every_n_steps

@@ -54,8 +54,8 @@ def run(
         },
         "report": {"num_programs": None},
         "unseen_tasks": unseen or {},
-        "data": {"init_args": {"batch_size": 4, **(data or {})}},
-        "model": {"init_args": {"sampling": {"max_new_tokens": 96}}},
+        "data": {"init_args": {"proposal": "nothing", "batch_size": 4, **(data or {})}},
+        "model": {"init_args": {"policy": "tiny", "sampling": {"max_new_tokens": 96}}},
     }
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(config))

@@ -10,6 +10,7 @@ from synthstats_lightning.cli.main import main
 
 FAKE = [
     "--config=quickstart",
+    "--config=policy/tiny",
     "--scoring.executor=synthstats_lightning.testing.fakes.FakeExecutor",
     "--data.init_args.batch_size=4",
 ]
@@ -48,7 +49,7 @@ def test_check_says_what_a_run_would_meet_and_leaves_nothing_behind(folder, caps
     assert all(
         (len(item.parts) == 6) and (item.parts[5] < 0) == math.isfinite(item.parts[0]) for item in stored
     )
-    assert any("500 steps and 12096 programs" in line for line in lines)
+    assert any("95 steps and 2976 programs" in line for line in lines)
     assert "--- adapter: the program as extracted ---" in lines
     assert cli.trainer.global_step == 2
     assert not list(folder.iterdir())

@@ -78,7 +78,7 @@ def test_quickstart_says_what_it_means(capsys):
 
 @pytest.mark.parametrize("subcommand", ["validate", "test", "predict"])
 def test_quickstart_serves_every_subcommand(capsys, subcommand):
-    assert printed(capsys, subcommand, "--config", QUICKSTART)["model"]["init_args"]["policy"] == "tiny"
+    assert printed(capsys, subcommand, "--config", QUICKSTART)["model"]["init_args"]["policy"] == "writer"
 
 
 def refused(capsys, *arguments):

@@ -78,6 +78,7 @@ def test_a_fit_of_a_model_that_writes_prose_ends_within_its_warm_up(tmp_path: Pa
             [
                 "fit",
                 "--config=quickstart",
+                "--config=policy/tiny",
                 f"--model.init_args.policy={model}",
                 f"--trainer.logger.init_args.save_dir={tmp_path}",
                 "--scoring.warmup_programs=12",

@@ -49,11 +49,17 @@ RUN = {
     "checkpoint": {"every_n_train_steps": 2, "save_top_k": -1, "save_last": None},
     "data": {
         "class_path": "ReplayDataModule",
-        "init_args": {"batch_size": 8, "steps_per_epoch": 3, "eval_programs": 10, "eval_batch_size": 5},
+        "init_args": {
+            "proposal": "nothing",
+            "batch_size": 8,
+            "steps_per_epoch": 3,
+            "eval_programs": 10,
+            "eval_batch_size": 5,
+        },
     },
     "model": {
         "class_path": "GFlowNetModule",
-        "init_args": {"lora": {"rank": 4}, "sampling": {"max_new_tokens": 120}},
+        "init_args": {"policy": "tiny", "lora": {"rank": 4}, "sampling": {"max_new_tokens": 120}},
     },
 }
 

@@ -77,7 +77,15 @@ def test_the_command_of_a_run(tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(
         json.dumps({"rollouts": {"url": [URL, "http://127.0.0.1:8101"], "keep": 3, "base_model": "small"}})
     )
-    cli = main(["serve-policy", "--config=quickstart", f"--run={tmp_path}", "--model.init_args.lora.rank=12"])
+    cli = main(
+        [
+            "serve-policy",
+            "--config=quickstart",
+            "--config=policy/tiny",
+            f"--run={tmp_path}",
+            "--model.init_args.lora.rank=12",
+        ]
+    )
     printed, notes = capsys.readouterr()
     first, second = printed.strip().split("\n\n")
     words = shlex.split(first.replace("\\\n", " "))
@@ -114,7 +122,11 @@ def test_the_command_of_a_run(tmp_path, capsys):
     [
         (["--run=nowhere"], "no run at 'nowhere': there is no config.yaml in it"),
         (
-            ["--config=quickstart", "--model.init_args.lora.target_modules=[embed_tokens]"],
+            [
+                "--config=quickstart",
+                "--config=policy/tiny",
+                "--model.init_args.lora.target_modules=[embed_tokens]",
+            ],
             "lora.target_modules must be among q_proj, k_proj",
         ),
     ],

@@ -122,10 +122,10 @@ EFFECTS: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
         2,
         {},
         {
-            "trainer.max_steps": 200,
-            f"{INIT}.lr_scheduler.init_args.T_max": 200,
-            "scoring.anneal_steps": 200,
-            "data.init_args.steps_per_epoch": 100,
+            "trainer.max_steps": 100,
+            f"{INIT}.lr_scheduler.init_args.T_max": 100,
+            "scoring.anneal_steps": 100,
+            "data.init_args.steps_per_epoch": 50,
         },
     ),
     (

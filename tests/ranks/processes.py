@@ -113,8 +113,8 @@ def short_run(folder: Path, overlay: str, saved_every: str | int) -> Callable[[i
     run["checkpoint"] = {**run.get("checkpoint", {}), **saving}
     run["report"] = {"num_programs": None}
     run["trainer"] |= {"log_every_n_steps": 1, "enable_progress_bar": False}
-    run["data"] = {"init_args": {"batch_size": 4}}
-    run["model"] = {"init_args": {"sampling": {"max_new_tokens": 100}}}
+    run["data"] = {"init_args": {"proposal": "nothing", "batch_size": 4}}
+    run["model"] = {"init_args": {"policy": "tiny", "sampling": {"max_new_tokens": 100}}}
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(run))
 

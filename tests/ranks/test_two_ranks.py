@@ -31,10 +31,13 @@ RUN = {
     "metrics": {"every_n_steps": 2, "num_programs": 4},
     "report": {"num_programs": None},
     "checkpoint": {"every_n_train_steps": 2, "save_top_k": -1},
-    "data": {"class_path": "ReplayDataModule", "init_args": {"batch_size": 4, "steps_per_epoch": 4}},
+    "data": {
+        "class_path": "ReplayDataModule",
+        "init_args": {"proposal": "nothing", "batch_size": 4, "steps_per_epoch": 4},
+    },
     "model": {
         "class_path": "GFlowNetModule",
-        "init_args": {"lora": {"rank": 2}, "sampling": {"max_new_tokens": 100}},
+        "init_args": {"policy": "tiny", "lora": {"rank": 2}, "sampling": {"max_new_tokens": 100}},
     },
 }
 

@@ -215,7 +215,13 @@ def test_a_missing_package_is_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(SystemExit) as stop:
         main(
-            ["fit", "--config=quickstart", "--config=rollouts/vllm", f"--trainer.default_root_dir={tmp_path}"]
+            [
+                "fit",
+                "--config=quickstart",
+                "--config=policy/tiny",
+                "--config=rollouts/vllm",
+                f"--trainer.default_root_dir={tmp_path}",
+            ]
         )
     assert stop.value.code == 2
     said = capsys.readouterr().err

@@ -34,8 +34,8 @@ RUN = {
     },
     "report": {"num_programs": None},
     "checkpoint": {"every_n_train_steps": 2, "save_top_k": -1, "save_last": None},
-    "data": {"init_args": {"batch_size": 4, "eval_programs": 4, "eval_batch_size": 4}},
-    "model": {"init_args": {"lora": {"rank": 4}, "sampling": {"max_new_tokens": 24}}},
+    "data": {"init_args": {"proposal": "nothing", "batch_size": 4, "eval_programs": 4, "eval_batch_size": 4}},
+    "model": {"init_args": {"policy": "tiny", "lora": {"rank": 4}, "sampling": {"max_new_tokens": 24}}},
 }
 
 METRICS = "--metrics.every_n_steps=2", "--metrics.num_programs=2"

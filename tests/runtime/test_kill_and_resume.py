@@ -66,10 +66,17 @@ def configuration(folder: Path, steps: int, devices: int, real: bool) -> Path:
         "metrics": {"every_n_steps": 4, "num_programs": 3},
         "report": {"num_programs": None},
         "checkpoint": {"every_n_train_steps": 1, "save_last": True},
-        "data": {"class_path": "ReplayDataModule", "init_args": {"batch_size": 6, "steps_per_epoch": 5}},
+        "data": {
+            "class_path": "ReplayDataModule",
+            "init_args": {"proposal": "nothing", "batch_size": 6, "steps_per_epoch": 5},
+        },
         "model": {
             "class_path": "GFlowNetModule",
-            "init_args": {"lora": {"rank": 4, "dropout": 0.2}, "sampling": {"max_new_tokens": 80}},
+            "init_args": {
+                "policy": "tiny",
+                "lora": {"rank": 4, "dropout": 0.2},
+                "sampling": {"max_new_tokens": 80},
+            },
         },
     }
     if devices > 1:

@@ -9,8 +9,22 @@ BUNDLED = ("tiny", "tiny-episodes", "writer")
 """Policies that come with the package, as `policy.loading` has them."""
 HUB = "policy/qwen3"
 """The configuration that goes over a job's base for any other policy."""
+OWN = {"tiny": "policy/tiny", "writer": "policy/writer"}
+"""Configurations of the bundled policies that write programs from a request."""
 ADAPTER_FILES = {"base_model.json": "name", "adapter_config.json": "base_model_name_or_path"}
 """Files beside a saved adapter, and the key of each that names the base model."""
+
+
+def policy_configs(policy: str | None, episodes: bool) -> list[str]:
+    """Configurations that go over a job's base for its policy.
+
+    Args:
+        policy: Name of the base model; `None` for that of the base configuration.
+        episodes: Whether the policy experiments, which the base's configuration of episodes is for.
+    """
+    if policy is None or (episodes and policy in BUNDLED):
+        return []
+    return [OWN[policy]] if policy in OWN else [] if policy in BUNDLED else [HUB]
 
 
 def base_of(source: str) -> str | None:

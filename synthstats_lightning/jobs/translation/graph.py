@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthstats_lightning.jobs.translation.bundled import BUNDLED, HUB
+from synthstats_lightning.jobs.translation.bundled import policy_configs
 from synthstats_lightning.jobs.translation.configuration import shipped
 from synthstats_lightning.jobs.translation.draft import Draft
 from synthstats_lightning.jobs.translation.environment import translate_environment
@@ -27,7 +27,7 @@ GRAPH_KEYS = (
         "graph.policy_model",
         "text",
         "The language model that writes first programs and new ends.",
-        default="tiny",
+        default="writer",
     ),
     Key(
         "graph.rollout_budget",
@@ -93,7 +93,7 @@ class GraphSettings:
         env_name: Name of the task.
     """
 
-    policy_model: str = "tiny"
+    policy_model: str = "writer"
     rollout_budget: int = 1000
     proposer_effort: Literal["low", "medium", "high"] = "medium"
     population_size: int = 64
@@ -125,8 +125,12 @@ def translate_graph(values: Mapping[str, Any]) -> Draft:
     marks = {} if settings.verifier_model is None else {"verifier.options.model": settings.verifier_model}
     found = Draft({**values, **marks}, {})
     environment = translate_environment(found)
-    hub = [] if settings.policy_model in BUNDLED else [HUB]
-    draft = Draft(found.values, shipped(*BASES, *hub), found.problems, found.warnings)
+    draft = Draft(
+        found.values,
+        shipped(*BASES, *policy_configs(settings.policy_model, environment.episodes)),
+        found.problems,
+        found.warnings,
+    )
     if marks and "verifier.options.model" in values:
         draft.problems.append("graph must have verifier_model, or verifier.options model, and has both")
     draft.put("model.init_args.policy", settings.policy_model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from synthstats_lightning.jobs.translation.bundled import BUNDLED, HUB, base_of
+from synthstats_lightning.jobs.translation.bundled import base_of, policy_configs
 from synthstats_lightning.jobs.translation.configuration import shipped
 from synthstats_lightning.jobs.translation.draft import Draft
 from synthstats_lightning.jobs.translation.environment import Environment, translate_environment
@@ -39,7 +39,7 @@ def translate_rl(values: Mapping[str, Any]) -> Draft:
     policy = _policy(found, environment)
     objective = _objective(found, environment)
     names = [BASE, *([EPISODES] if environment.episodes else [])]
-    names += [HUB] if policy is not None and policy not in BUNDLED else []
+    names += policy_configs(policy, environment.episodes)
     names += [objective] if objective is not None else []
     draft = Draft(values, shipped(*names), found.problems, found.warnings)
     if policy is not None:

@@ -26,7 +26,7 @@ def looked_at(command, folder, *more):
     fakes = {"class_path": "synthstats_lightning.testing.fakes.FakeExecutor"}
     config.write_text(yaml.safe_dump({"scoring": {"executor": fakes, "sampling": None}}))
     with serving(lambda number, body: ANSWERS[number]) as server:
-        arguments = [command, "--config=quickstart", f"--config={config}"]
+        arguments = [command, "--config=quickstart", "--config=policy/tiny", f"--config={config}"]
         arguments += [f"--policy=openai:strong@{server.url}", "--chat.at_once=1", "--chat.retries=0"]
         arguments += ["--data.init_args.eval_programs=4", f"--trainer.logger.init_args.save_dir={folder}"]
         cli = main([*arguments, "--trainer.enable_progress_bar=false", *more])
