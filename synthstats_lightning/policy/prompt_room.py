@@ -74,10 +74,20 @@ def check_plain(policy: Spelled, use: str) -> None:
         NotPlainError: If its spelling is not plain.
     """
     if not policy.spelling.plain:
-        raise NotPlainError(
-            f"policy {policy.name!r} has tokens for columns and words requests itself, so that it cannot be"
-            f" used for {use}; policies whose tokens are text can"
-        )
+        raise not_plain(policy.name, use)
+
+
+def not_plain(policy: str, use: str) -> NotPlainError:
+    """The error of a use that a policy which words requests itself was not made for.
+
+    Args:
+        policy: Its name.
+        use: What for.
+    """
+    return NotPlainError(
+        f"policy {policy!r} has tokens for columns and words requests itself, so that it cannot be used for"
+        f" {use}; policies whose tokens are text can"
+    )
 
 
 def check_reads_data(config: Any, policy: str, shown: bool) -> None:

@@ -120,6 +120,7 @@ def test_the_command_of_a_run(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--config=quickstart"], "policy 'writer' has tokens for columns"),
         (["--run=nowhere"], "no run at 'nowhere': there is no config.yaml in it"),
         (
             [

@@ -18,7 +18,8 @@ from synthstats_lightning.cli.lightning import GFlowNetCLI, RunParser, run_light
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import Environment, resolve
 from synthstats_lightning.policy.language_part import text_config
-from synthstats_lightning.policy.loading import BUNDLED, spelling_of
+from synthstats_lightning.policy.loading import BUNDLED, SPELLING_KEY, spelling_of
+from synthstats_lightning.policy.prompt_room import not_plain
 from synthstats_lightning.reports.run_settings import CONFIGURATION
 from synthstats_lightning.rollouts.adapter_versions import check_layers
 from synthstats_lightning.rollouts.connection import check_url
@@ -159,6 +160,7 @@ def served_model(
         OSError: If there is no such model, or the hub cannot be reached.
     """
     settings = module.model_settings
+    _check_spelling(module)
     return ServedModel(
         model=resolve(module.policy_name),
         name=name or module.policy_name,
@@ -214,6 +216,13 @@ def _longest(module: GFlowNetModule, tasks: Sequence[Task], max_new_tokens: int)
         longest = max(longest, len(spelling.prompt(rules, request, asked, data, facts)))
     needed = longest + max_new_tokens
     return needed if positions is None else min(needed, int(positions))
+
+
+def _check_spelling(module: GFlowNetModule) -> None:
+    """Refuses a policy of which no server has the model; of those on the hub there is none."""
+    declared = Path(resolve(module.policy_name)) / "tokenizer_config.json"
+    if declared.is_file() and SPELLING_KEY in json.loads(declared.read_text(encoding="utf-8")):
+        raise not_plain(module.policy_name, "sampling on a server")
 
 
 def _config(module: GFlowNetModule) -> Any:
