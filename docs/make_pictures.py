@@ -1,5 +1,7 @@
 """The tutorial's pictures and its report, from a run of the tutorial's own command.
 
+`posterior.png`, which the README shows, is that of a run of the quickstart, copied from its folder.
+
     python docs/make_pictures.py                    # trains for minutes, then draws
     python docs/make_pictures.py --run runs/plants/version_0    # draws from a run that there is
 
@@ -124,6 +126,21 @@ def draw_training(run: Path, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def write_figures(run: Path, path: Path) -> None:
+    """Writes the single numbers of a run's report: what is not a list of forms.
+
+    Args:
+        run: The run's folder.
+        path: The JSON file to write.
+    """
+    report = json.loads((run / "report.json").read_text())
+    numbers = {
+        task: {name: value for name, value in found.items() if isinstance(value, int | float)}
+        for task, found in report.items()
+    }
+    path.write_text(json.dumps(numbers, indent=2) + "\n")
+
+
 def main() -> None:
     """Makes the data and the run if need be, and draws."""
     parser = argparse.ArgumentParser(
@@ -141,8 +158,7 @@ def main() -> None:
         PLANTS, "height", "Heights of plants by dose of fertiliser.", units={"height": "cm", "dose": "g"},
         held_out=HELD_OUT,
     )  # fmt: skip
-    (PICTURES / "posterior.png").write_bytes((run / "posterior.png").read_bytes())
-    (PLANTS.parent / "report.json").write_text((run / "report.json").read_text())
+    write_figures(run, PLANTS.parent / "report.json")
     draw_prediction(run, task, PICTURES / "prediction.png")
     draw_training(run, PICTURES / "training.png")
     for path in PICTURES.glob("*.png"):
