@@ -81,8 +81,8 @@ def not_plain(policy: str, use: str) -> NotPlainError:
     """The error of a use that a policy which words requests itself was not made for.
 
     Args:
-        policy: Its name.
-        use: What for.
+        policy: Name of the policy, for the message.
+        use: What it was to be used for, for the message.
     """
     return NotPlainError(
         f"policy {policy!r} has tokens for columns and words requests itself, so that it cannot be used for"

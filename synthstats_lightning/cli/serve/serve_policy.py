@@ -18,7 +18,8 @@ from synthstats_lightning.cli.lightning import GFlowNetCLI, RunParser, run_light
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import Environment, resolve
 from synthstats_lightning.policy.language_part import text_config
-from synthstats_lightning.policy.loading import BUNDLED, SPELLING_KEY, spelling_of
+from synthstats_lightning.policy.loading import BUNDLED, spelling_of
+from synthstats_lightning.policy.pointers.spelling import KEY as SPELLING_KEY
 from synthstats_lightning.policy.prompt_room import not_plain
 from synthstats_lightning.reports.run_settings import CONFIGURATION
 from synthstats_lightning.rollouts.adapter_versions import check_layers
