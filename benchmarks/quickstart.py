@@ -54,7 +54,7 @@ TARGETS = {
     "invented_columns_valid_rate": ">= 0.7",
 }
 """What each figure is asked for; no text where none is."""
-WORST = {name: min if target.startswith(">") else max for name, target in TARGETS.items()}
+WORST = {name: max if target.startswith("<") else min for name, target in TARGETS.items()}
 """Of several runs' figures the worse one."""
 
 
