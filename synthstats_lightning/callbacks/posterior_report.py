@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.reports.closing import TaskReport, write_report
 from synthstats_lightning.reports.comparisons import Submit, compared_programs
 from synthstats_lightning.reports.journal import PROGRAMS, journals, read_records
-from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
+from synthstats_lightning.reports.records import PRIOR_SHARE, ProgramRecord, ProgramRecords
 from synthstats_lightning.reports.report_files import (
     FOR_PROGRAMS,
     PAGE,
@@ -37,6 +39,8 @@ from synthstats_lightning.runtime.streams import Stream
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Task
 
+ByTask = dict[int, list[ProgramRecord]]
+"""Task index to records, one a sample."""
 ROUND = 500
 """Fresh programs that are sampled at once, of all tasks together: the deadline is looked at in between."""
 INTERRUPTED_SECONDS = 10.0
@@ -59,9 +63,16 @@ class PosteriorReport(Callback):
     there by then, and takes seconds; without any fresh program it is of the programs of the run.
     `evaluation.run_report` makes it again from the run's folder.
 
+    A share of the fresh programs is the prior's: the reference policy's, given the prior's prompts. All are
+    weighted as draws from the mixture of both (Hesterberg 1995; Owen and Zhou 2000, "Safe and effective
+    importance sampling"): no weight exceeds target over prior, over that share, so that one program of a form
+    that the policy has learned to write too rarely does not decide the estimates. What is said of the policy
+    (how many score, residuals) is of its own programs.
+
     Args:
         num_programs: Fresh programs per task, shared among the processes of a run; with `None` there is
             no report.
+        prior_share: Share of them that the prior writes, from 0 to 0.5. Of episodes it writes none.
         top: Forms in the table.
         plotted: Forms with predictions of their own.
         deadline: Seconds that the report may take, from the last score of training on.
@@ -79,12 +90,16 @@ class PosteriorReport(Callback):
         plotted: int = 4,
         deadline: float = 120.0,
         compare: list[str] | None = None,
+        prior_share: float = PRIOR_SHARE,
     ) -> None:
         for name, value in {"num_programs": num_programs, "top": top, "plotted": plotted}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if not deadline > 0:
             raise ValueError(f"deadline must be a positive number of seconds, got {deadline}")
+        if not 0 <= prior_share <= 0.5:
+            raise ValueError(f"prior_share must be from 0 to 0.5, got {prior_share}")
+        self.prior_share = prior_share
         self.compare = [Path(path) for path in compare or ()]
         for path in self.compare:
             if not path.is_file():
@@ -97,12 +112,13 @@ class PosteriorReport(Callback):
         self._folder = Path()
         self._scorer: SampleScorer | None = None
         self._pending: list[PendingProgram] = []
+        self._blind: list[PendingProgram] = []
         self._began = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Asks for the run's folder, while all ranks do and before any program is scored."""
         self._folder = run_folder(trainer)
-        self._pending = []
+        self._pending, self._blind = [], []
         self._began = False
         if self.num_programs is not None:
             self._scorer = scoring_and_module(trainer, pl_module, self)[0].scorer
@@ -118,11 +134,12 @@ class PosteriorReport(Callback):
         started = time.monotonic()
         begun = self._begin_comparisons(scoring.scorer) if trainer.is_global_zero else None
         left_out = self._sample(scoring, trainer, module, started + FOR_PROGRAMS * self.deadline)
-        fresh, missing = self._fresh(scoring)
-        ranks = gather_objects((fresh, left_out + missing))
+        fresh, blind, missing = self._fresh(scoring)
+        ranks = gather_objects((fresh, left_out + missing, blind))
         if not trainer.is_global_zero:
             return
-        reports = self._reports(scoring.records, module, merged_records([rank[0] for rank in ranks]))
+        drawn = merged_records([rank[0] for rank in ranks]), merged_records([rank[2] for rank in ranks])
+        reports = self._reports(scoring.records, module, *drawn)
         no_posterior = scoring.reward.no_posterior()
         for report in reports:
             report.left_out += dict.fromkeys(line for rank in ranks for line in rank[1])
@@ -170,12 +187,10 @@ class PosteriorReport(Callback):
         self, scoring: ProgramScoring, module: GFlowNetModule, scorer: SampleScorer, ending: str, began: float
     ) -> None:
         """Reports the programs on the disk, of a run that was interrupted or ended by an error at a time."""
-        fresh: dict[int, list[ProgramRecord]] = {}
-        for program in self._pending:
-            if program.has_score:
-                fresh.setdefault(program.task_index, []).append(scorer.record(program))
+        share = self._drawn_share()
+        fresh = [_by_task(drawn, scorer.record, share) for drawn in (self._pending, self._blind)]
         written = read_records(self._folder) if journals(self._folder) else scoring.records
-        reports = self._reports(written, module, fresh)
+        reports = self._reports(written, module, *fresh)
         if not any(report.fresh or report.records for report in reports):
             print(f"no report: the run {ending} before any program had a score", file=sys.stderr)
             return
@@ -241,17 +256,23 @@ class PosteriorReport(Callback):
         """Samples fresh programs and waits for their scores; what is missing by the deadline."""
         tasks = len(scoring.scorer.tasks)
         number = math.ceil((self.num_programs or 0) / trainer.world_size)
+        share = 0.0 if scoring.scorer.of_episodes else self.prior_share
         size = max(1, ROUND // tasks)
         scoring.scorer.budget.grant(number * tasks)
+        scorer, given, settings = scoring.scorer, (trainer, module), module.sampling
         left_out: list[str] = []
         sampled = 0
         try:
             while sampled < number and time.monotonic() < deadline:
-                count, stream = min(size, number - sampled), Stream.REPORT.at(sampled // size)
-                self._pending += scoring.scorer.sample(trainer, module, count, module.sampling, stream)
+                count, place = min(size, number - sampled), sampled // size
+                blind = round(share * count)
+                self._pending += scorer.sample(*given, count - blind, settings, Stream.REPORT.at(place))
+                if blind:
+                    stream = Stream.PRIOR_OF_REPORT.at(place)
+                    self._blind += scorer.sample_prior(*given, blind, settings, stream)
                 sampled += count
                 self._note(scoring)
-            while waiting := {item.score for item in self._pending if not item.score.done()}:
+            while waiting := {item.score for item in self._drawn() if not item.score.done()}:
                 if (seconds := deadline - time.monotonic()) <= 0:
                     break
                 wait(waiting, min(seconds, 1.0))
@@ -270,13 +291,22 @@ class PosteriorReport(Callback):
 
     def _note(self, scoring: ProgramScoring) -> None:
         """Writes what has a score by now; the records take it up later, in the order of sampling."""
-        for program in self._pending:
+        for program in self._drawn():
             if program.has_score:
                 scoring.note(program)
 
-    def _fresh(self, scoring: ProgramScoring) -> tuple[dict[int, list[ProgramRecord]], list[str]]:
-        """The fresh programs that have a score, and what became of the others."""
-        pending, self._pending = self._pending, []
+    def _drawn(self) -> list[PendingProgram]:
+        """What was drawn for the report: of the policy, then of the prior."""
+        return self._pending + self._blind
+
+    def _drawn_share(self) -> float:
+        """Share of what was drawn that the prior wrote."""
+        return len(self._blind) / max(1, len(self._drawn()))
+
+    def _fresh(self, scoring: ProgramScoring) -> tuple[ByTask, ByTask, list[str]]:
+        """The fresh programs with a score, the policy's and the prior's, and what became of the others."""
+        pending, share, drawn = self._drawn(), self._drawn_share(), (self._pending, self._blind)
+        self._pending, self._blind = [], []
         for program in pending:
             if not program.score.done():
                 scoring.scorer.withdraw(program)
@@ -287,16 +317,14 @@ class PosteriorReport(Callback):
                 f"{len(pending) - len(scored)} of {len(pending)} fresh programs: no score by the deadline of"
                 f" {self.deadline:g} seconds; those that take longest are more likely to be missing"
             )
-        fresh: dict[int, list[ProgramRecord]] = {}
-        for program in scored:
-            record = scoring.scorer.record(program)
+        for record in chain(*_by_task(scored, scoring.scorer.record, share).values()):
             record.fresh = 1
             scoring.journal.add(record)
-            fresh.setdefault(program.task_index, []).append(scoring.record(program))
-        return fresh, left_out
+        fresh, blind = (_by_task(part, scoring.record, share) for part in drawn)
+        return fresh, blind, left_out
 
     def _reports(
-        self, records: ProgramRecords, module: GFlowNetModule, fresh: dict[int, list[ProgramRecord]]
+        self, records: ProgramRecords, module: GFlowNetModule, fresh: ByTask, blind: ByTask
     ) -> list[TaskReport]:
         return [
             TaskReport(
@@ -305,6 +333,22 @@ class PosteriorReport(Callback):
                 fresh.get(index, []),
                 module.learned_log_z(index),
                 module.objective,
+                blind=blind.get(index, []),
             )
             for index, task in enumerate(self._scorer.tasks if self._scorer is not None else ())
         ]
+
+
+def _by_task(
+    programs: Sequence[PendingProgram], record: Callable[[PendingProgram], ProgramRecord], share: float
+) -> ByTask:
+    """Records of those that have a score, with what they were drawn with where the prior wrote a share."""
+    found: ByTask = {}
+    for program in programs:
+        if not program.has_score:
+            continue
+        made = record(program)
+        if share:
+            made.draw_from_mixture(share)
+        found.setdefault(program.task_index, []).append(made)
+    return found

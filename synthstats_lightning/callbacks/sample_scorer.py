@@ -223,6 +223,27 @@ class SampleScorer:
             samples = module.sample(self.prompts, num_samples, settings, stream=stream)
         return self.submit(samples)
 
+    def sample_prior(
+        self,
+        trainer: Trainer,
+        module: GFlowNetModule,
+        num_samples: int,
+        settings: SamplingSettings,
+        stream: int,
+    ) -> list[PendingProgram]:
+        """Samples programs of every task from the prior and hands them to the workers.
+
+        Args:
+            trainer: The run's trainer, in whose precision the reference policy writes.
+            module: Whose reference policy writes them.
+            num_samples: Programs a task.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream.
+        """
+        with torch.no_grad(), trainer.precision_plugin.forward_context():
+            samples = module.sample_prior(self.prompts, num_samples, settings, stream=stream)
+        return self.submit(samples)
+
     def screen(
         self,
         trainer: Trainer,

@@ -24,7 +24,7 @@ from synthstats_lightning.policy import (
 from synthstats_lightning.policy.forced import forced_log_probs
 from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
 from synthstats_lightning.policy.prompt_room import check_plain, check_reads_data, check_room
-from synthstats_lightning.policy.sampling_backend import LOCAL, SamplingBackend
+from synthstats_lightning.policy.sampling_backend import LOCAL, REFERENCE, SamplingBackend
 from synthstats_lightning.replay import TrajectoryBatch
 from synthstats_lightning.runtime.default_dtype import float32_by_default
 from synthstats_lightning.runtime.streams import Stream
@@ -177,6 +177,38 @@ class SamplingModule(LightningModule):
             own = programs.program_mask if programs.own_mask is None else programs.own_mask
             self.throughput.sampled(own)
         return programs
+
+    def sample_prior(
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int | Sequence[int],
+        settings: SamplingSettings,
+        stream: int,
+    ) -> SampledPrograms:
+        """Programs that the reference policy writes, given the prior's prompts, as the policy would have.
+
+        Args:
+            prompts: One a task; the policy's log-probabilities are those given the proposal's part of each.
+            num_samples: Programs a prompt, one number or one for each.
+            settings: Temperature, exploration and length.
+            stream: Number of the random stream.
+
+        Returns:
+            The programs; their `proposal_log_prob` is what the reference policy drew them with.
+        """
+        policy = self.loaded_policy
+        settings = replace(settings, min_new_tokens=self.sampling.min_new_tokens)
+        encoded = [policy.encode_prompt(*prompt) for prompt in prompts]
+        priors = [policy.encode_prompt(*prompt.prior) for prompt in prompts]
+        at = self.seed, self.global_rank, stream, None, REFERENCE
+        facts = [prompt.facts for prompt in prompts]
+        with float32_by_default(), torch.no_grad():
+            programs = policy.sample(priors, num_samples, settings, *at, facts=facts)
+            given = programs.prompt_index, programs.program_ids, programs.program_mask
+            with policy.evaluating():
+                own = forced_log_probs(policy, encoded, *given, settings.min_new_tokens)
+            programs = programs._replace(log_prob=own)
+            return self._with_first(policy, programs, encoded, priors)
 
     def _with_first(
         self,

@@ -87,5 +87,19 @@ class LocalBackend:
         return decode_rows(policy, prompts, row_prompt, settings, generator, randomness)
 
 
+class ReferenceBackend(LocalBackend):
+    """The same loop with the adapter off: the reference policy writes."""
+
+    def drawing(self, policy: Decoder) -> AbstractContextManager[None]:
+        """The policy is its reference meanwhile.
+
+        Args:
+            policy: The policy, in eval mode.
+        """
+        return policy.reference()
+
+
 LOCAL = LocalBackend()
 """What writes programs unless something else is given."""
+REFERENCE = ReferenceBackend()
+"""What writes programs of the prior, where it is given the prior's prompts."""

@@ -38,12 +38,13 @@ class TaskReport:
     Attributes:
         task: Name of the task.
         records: Every distinct program of the run.
-        fresh: Programs sampled for the report, one entry a sample.
+        fresh: Programs that the policy wrote for the report, one entry a sample.
         log_z: Learned log Z in nats, if there is one.
         objective: Of the run, which says what the target of the fresh programs is; by default the reward.
         left_out: What the report lacks and why, a line each.
         posterior: The run's posterior, where it is known with more than the records say.
         searched: How the search went that the records come from, if they come from one.
+        blind: Programs that the prior wrote for the report, one entry a sample.
     """
 
     task: str
@@ -54,6 +55,7 @@ class TaskReport:
     left_out: list[str] = field(default_factory=list)
     posterior: RunPosterior | None = None
     searched: SearchOutcome | None = None
+    blind: Sequence[ProgramRecord] = ()
 
     def posterior_by_form(self) -> RunPosterior | None:
         """The posterior from all programs, the fresh ones too; `None` if none has an evidence."""
@@ -68,7 +70,7 @@ class TaskReport:
         if not self.fresh or any(record.fresh for record in self.records):
             return self.records
         together = ProgramRecords(replace(record) for record in self.records)
-        for record in self.fresh:
+        for record in [*self.fresh, *self.blind]:
             together.add(replace(record, fresh=1))
         return list(together)
 
@@ -93,7 +95,9 @@ class TaskReport:
         to it.
         """
         if self.fresh and self.log_z is not None:
-            found: dict[str, Any] = dict(evaluation_metrics(self.fresh, self.log_z, self.objective))
+            found: dict[str, Any] = dict(
+                evaluation_metrics(self.fresh, self.log_z, self.objective, self.blind)
+            )
         else:
             found = dict(record_metrics(self.records))
             if self.log_z is not None:
@@ -159,8 +163,12 @@ class TaskReport:
 
     def _number(self) -> str:
         if self.fresh:
-            return f"{len(self._with_fresh())} distinct programs of the run, {len(self.fresh)} fresh programs"
+            return f"{len(self._with_fresh())} distinct programs of the run, {self._drawn()}"
         return f"{len(self.records)} distinct programs of the run, weighted by prior times evidence"
+
+    def _drawn(self) -> str:
+        of_prior = f", {len(self.blind)} of them the prior's" if self.blind else ""
+        return f"{len(self.fresh) + len(self.blind)} fresh programs{of_prior}"
 
     def _log_z_line(self) -> str:
         found = self.log_z_metrics()
@@ -174,7 +182,7 @@ class TaskReport:
             bound = f" but at least {found['log_z_found']:.2f} by the run's," if missed else ""
             return (
                 f"log Z of {self.task}: {learned}importance sampling {found['log_z_importance']:.2f}"
-                f" ± {error:.2f} from {len(self.fresh)} fresh programs"
+                f" ± {error:.2f} from {self._drawn()}"
                 f" (effective {found['effective_sample_size']:.0f}),{bound} gap {found['log_z_gap']:+.2f}"
                 " nats;"
                 f" residual standard deviation {found['residual_std']:.2f} nats"

@@ -23,7 +23,8 @@ class Draws(NamedTuple):
         counts: Draws of each program.
         single: Whether that one draw is all that the run has seen of the program.
         log_prob: Log-probability of drawing it, in nats.
-        fresh: Whether they are draws of the trained policy at temperature 1, whose probability is exact.
+        fresh: Whether they are those of the report, of the trained policy at temperature 1 and of the prior,
+            whose probability is exact.
     """
 
     number: int
@@ -59,13 +60,13 @@ def draws_of(records: Sequence[ProgramRecord], scored: Sequence[ProgramRecord], 
     Args:
         records: All of a task, failures too.
         scored: Those whose mass is asked for, in order.
-        fresh: Whether to count the samples that the policy wrote after training; otherwise all samples
-            count.
+        fresh: Whether to count the samples that were drawn after training; otherwise all samples count.
     """
     number = sum(record.fresh if fresh else record.count for record in records)
     count = np.array([record.fresh if fresh else record.count for record in scored], dtype=np.float64)
     single = np.array([record.count == 1 for record in scored], dtype=bool) & (count == 1)
-    log_prob = np.array([record.log_prob for record in scored], dtype=np.float64)
+    drawn = [record.drawn_log_prob if fresh else record.log_prob for record in scored]
+    log_prob = np.array(drawn, dtype=np.float64)
     return Draws(number, count, single, log_prob, fresh)
 
 

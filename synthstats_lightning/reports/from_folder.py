@@ -24,6 +24,7 @@ def from_folder(
     *,
     log_z: Mapping[str, float] | None = None,
     fresh: Mapping[str, Sequence[ProgramRecord]] | None = None,
+    blind: Mapping[str, Sequence[ProgramRecord]] | None = None,
     objective: Objective | None = None,
     workers: Workers | None = None,
     compare: Sequence[str | Path] = (),
@@ -44,6 +45,7 @@ def from_folder(
             written.
         tasks: Whose data are drawn; a task that is not given has no predictions.
         log_z: Learned log Z by name of the task, in nats, of a checkpoint.
+        blind: Programs of the prior that belong to these, likewise.
         fresh: Programs sampled from a checkpoint by name of the task, one entry a sample: what the run
             has not seen is then estimated from them.
         objective: Of the run, which says what the target of the fresh programs is; by default the reward.
@@ -77,6 +79,7 @@ def from_folder(
             objective,
             list(left_out),
             searched=searched,
+            blind=(blind or {}).get(name, ()),
         )
         for name, records in by_task.items()
     ]

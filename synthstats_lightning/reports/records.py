@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from synthstats_lightning.programs.graph_lines import GraphLines
 from synthstats_lightning.runtime.durable_files import write_text
 from synthstats_lightning.scoring.score import Score
+
+PRIOR_SHARE = 0.1
+"""Of a report's fresh programs, which the prior writes, unless something else is asked for."""
 
 
 @dataclass(slots=True)
@@ -26,11 +32,13 @@ class ProgramRecord:
         reference_log_prob: Log-probability with the adapter off, in nats.
         count: How often it was sampled.
         fresh: How many of these samples the policy wrote after training, at temperature 1: `log_prob` is then
-            exactly what they were sampled by.
+            exactly what they were sampled by, unless the prior wrote some of them.
         step: Training step at which it was first sampled; `None` where that is not known.
         span: Of the answer that it was first read from: the first of the tokens that hold it, and that behind
             the last; `None` where that is not known.
         origin: Where it comes from, if the policy has not written it: `"demonstrations"`, or a chat model.
+        mixture_log_prob: Log-probability with which its fresh samples were drawn, where the policy wrote a
+            share of all fresh ones and the prior the others, in nats; `None` where the policy wrote all.
     """
 
     task: str
@@ -44,6 +52,21 @@ class ProgramRecord:
     step: int | None = None
     span: tuple[int, int] | None = None
     origin: str = ""
+    mixture_log_prob: float | None = None
+
+    @property
+    def drawn_log_prob(self) -> float:
+        """Log-probability with which a fresh sample was drawn, in nats."""
+        return self.log_prob if self.mixture_log_prob is None else self.mixture_log_prob
+
+    def draw_from_mixture(self, prior_share: float) -> None:
+        """Notes that a fresh sample of it was drawn from a mixture of policy and prior.
+
+        Args:
+            prior_share: Share of the draws that were the prior's, above 0 and below 1.
+        """
+        own, prior = math.log1p(-prior_share) + self.log_prob, math.log(prior_share) + self.reference_log_prob
+        self.mixture_log_prob = float(np.logaddexp(own, prior))
 
     def to_json_line(self, graphs: GraphLines | None = None) -> str:
         """One line of `programs.jsonl`, with its line break.
@@ -72,6 +95,7 @@ class ProgramRecord:
             "step": self.step,
             "span": None if self.span is None else list(self.span),
             **({"origin": self.origin} if self.origin else {}),
+            **({} if self.mixture_log_prob is None else {"mixture_log_prob": self.mixture_log_prob}),
         }
 
     @classmethod
@@ -80,8 +104,9 @@ class ProgramRecord:
         names = ("task", "source", "log_reward", "log_prob", "reference_log_prob", "count", "fresh", "step")
         own = {name: fields[name] for name in names}
         span = None if fields.get("span") is None else tuple(fields["span"])
-        score = {key: value for key, value in fields.items() if key not in (*names, "span", "origin")}
-        return cls(score=Score.from_dict(score), span=span, origin=fields.get("origin", ""), **own)
+        own |= {"origin": fields.get("origin", ""), "mixture_log_prob": fields.get("mixture_log_prob")}
+        score = {key: value for key, value in fields.items() if key not in (*own, "span")}
+        return cls(score=Score.from_dict(score), span=span, **own)
 
 
 class ProgramRecords:
@@ -134,6 +159,8 @@ class ProgramRecords:
             known.count += record.count
             known.fresh += record.fresh
             known.log_prob = record.log_prob
+            if record.fresh:
+                known.mixture_log_prob = record.mixture_log_prob
             if not known.score.settled or len(record.score.terms) > len(known.score.terms):
                 known.score, known.log_reward = record.score, record.log_reward
             return False

@@ -16,17 +16,18 @@ from synthstats_lightning.reports.records import ProgramRecord
 
 
 def log_target_ratios(
-    records: Sequence[ProgramRecord], objective: Objective | None = None
+    records: Sequence[ProgramRecord], objective: Objective | None = None, *, of_policy: bool = False
 ) -> Float[np.ndarray, " programs"]:
-    """Log importance weights of records of one task, in nats: log of the target minus log π.
+    """Log importance weights of records of one task, in nats: log of the target minus that of their drawing.
 
     A program without a score is no part of the target, whatever the objective saw of it: its weight is 0.
 
     Args:
         records: One entry a sample.
         objective: Of the run, which says what the target is; by default it is the reward.
+        of_policy: Whether log π is taken off, whoever drew the samples.
     """
-    names = ("log_prob", "log_reward", "reference_log_prob")
+    names = ("log_prob" if of_policy else "drawn_log_prob", "log_reward", "reference_log_prob")
     columns = np.array([[getattr(record, name) for record in records] for name in names], dtype=np.float64)
     log_prob, log_reward, reference = columns
     scored = np.array([record.score.scored for record in records], dtype=np.bool_)
@@ -93,31 +94,39 @@ def grouped_shares(
 
 
 def evaluation_metrics(
-    records: Sequence[ProgramRecord], log_z: float, objective: Objective | None = None
+    records: Sequence[ProgramRecord],
+    log_z: float,
+    objective: Objective | None = None,
+    blind: Sequence[ProgramRecord] = (),
 ) -> dict[str, float]:
     """Summary of freshly sampled programs of one task.
 
     Args:
-        records: One entry a sample.
+        records: One entry a sample of the policy.
         log_z: Learned log Z of the task, in nats.
         objective: Of the run, which says what the target is; by default it is the reward.
+        blind: One entry a sample of the prior. Together with the others they are draws of a mixture, whose
+            probability their records know; only importance sampling takes them in.
 
     Returns:
-        `valid_rate`, `log_reward` (of all samples), `unique_rate` and `effective_sample_size`; with a scored
-        sample also `evidence` and `elpd` (means over scored samples, no elpd where none was computed),
-        `structures` (distinct, over scored samples), `effective_structures` (exponential of their entropy),
-        `top_structure_share` (of all samples), `residual_std` (over scored samples), `log_z_importance` with
-        `log_z_importance_se`, and `log_z_gap`.
+        `valid_rate`, `log_reward` (of all samples), `unique_rate` and `effective_sample_size` (of all, the
+        prior's too); with a scored sample also `evidence` and `elpd` (means over scored samples, no elpd
+        where none was computed), `structures` (distinct, over scored samples), `effective_structures`
+        (exponential of their entropy), `top_structure_share` (of all samples), `residual_std` (over scored
+        samples), `log_z_importance` with `log_z_importance_se` (the prior's samples too), and `log_z_gap`.
+        Where the prior wrote some, also `effective_sample_size_of_policy`, by log π and without them.
     """
     scored = [record for record in records if record.score.scored]
-    log_weight = log_target_ratios(records, objective)
-    estimate = importance_log_z(log_weight)
+    log_weight = log_target_ratios(records, objective, of_policy=True)
+    estimate = importance_log_z(log_target_ratios([*records, *blind], objective))
     metrics = {
         "valid_rate": len(scored) / len(records),
         "log_reward": float(np.mean([record.log_reward for record in records])),
         "effective_sample_size": estimate.effective_sample_size,
         "unique_rate": len({record.source for record in records}) / len(records),
     }
+    if blind:
+        metrics["effective_sample_size_of_policy"] = importance_log_z(log_weight).effective_sample_size
     if scored:
         residual = log_z - log_weight[np.isfinite(log_weight)]
         metrics |= {

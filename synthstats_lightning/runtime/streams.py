@@ -40,6 +40,8 @@ class Stream(Enum):
     """Programs of the reference policy that `check` has scored."""
     SEARCH = 2**51, 2**50
     """Programs and suffixes of `search`, by task and call."""
+    PRIOR_OF_REPORT = 2**52, 2**40
+    """Programs of the reference policy among the fresh ones of the closing report."""
 
     @property
     def base(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -43,6 +44,10 @@ class Decoder(Protocol):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
+        ...
+
+    def reference(self) -> AbstractContextManager[None]:
+        """A context within which the reference policy is in its place."""
         ...
 
     def tokens_per_pass(self) -> int:
