@@ -33,7 +33,7 @@ class TaskReport:
 
     Shares are those of the run's posterior: every distinct program that was scored counts once, by its prior
     (the reference log-probability) times its evidence, and what none has met is estimated, where there are
-    any from fresh programs of the trained policy.
+    any from the fresh ones of the report.
 
     Attributes:
         task: Name of the task.

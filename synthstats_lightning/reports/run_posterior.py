@@ -32,7 +32,7 @@ COMPARED_SHARE = 0.01
 _FOUND = (
     "every distinct program of the run by prior times evidence, and what none has met by importance weights"
 )
-FRESH = f"{_FOUND} of fresh programs of the trained policy (Good and Turing)"
+FRESH = f"{_FOUND} of the report's fresh programs (Good and Turing)"
 FEW = 20.0
 """Effective draws below which unseen mass is given to no form."""
 FOUND = (

@@ -5,6 +5,7 @@ import copy
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,6 +125,16 @@ def test_fit_writes_what_the_readme_says(fitted):
     report = json.loads((run / "report.json").read_text())["dugongs"]
     assert report["log_z_gap"] == pytest.approx(report_log_z(folder) - report["log_z_importance"], abs=1e-4)
     assert (run / "config.yaml").is_file()
+
+
+def test_a_report_made_again_draws_from_policy_and_prior(fitted, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(fitted[0] / "quickstart" / "version_0", run)
+    found = main(["report", str(run), "--num_programs", "20", "--plotted", "1"])["dugongs"]
+    said = " ".join(capsys.readouterr().out.split())
+    assert "from 20 fresh programs, 2 of them the prior's" in said
+    assert 0 < found["effective_sample_size_of_policy"] <= 18
+    assert 0 < found["effective_sample_size"] <= 20
 
 
 def report_log_z(folder):
