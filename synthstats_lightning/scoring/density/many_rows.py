@@ -63,7 +63,8 @@ def by_parts(
     """
     if width < WIDE or len(theta) * width <= CHUNK or (torch.is_grad_enabled() and theta.requires_grad):
         return function(theta)
-    first, second = [], []
+    first: list[Tensor] = []
+    second: list[Tensor] = []
     for some in chunks(len(theta), width):
         check_running()
         for part, found in zip((first, second), function(theta[some]), strict=True):
