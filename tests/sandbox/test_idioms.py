@@ -22,6 +22,11 @@ IDIOMS = {
     "median": "a * (age - np.median(age))",
     "hstack": "pt.dot(np.hstack([np.ones((9, 1)), age.reshape(-1, 1), age.reshape(-1, 1) ** 2]), v)",
     "c_": "pt.dot(np.c_[np.ones(9), age, age**2], v)",
+    "lags from none on": (
+        "pt.dot(sum(np.vstack([np.zeros((l, 2)), np.stack([age, site], 1)[: 9 - l]]) for l in range(3)),"
+        " v[:2])"
+    ),
+    "adstock": ("(np.stack([np.concatenate([np.zeros(l), age[: 9 - l]]) for l in range(3)], 1) * v).sum(1)"),
     "vstack": "pt.dot(np.vstack([np.ones(9), age, site]).T, v)",
     "tile": "a * np.tile(age, 2)[:9] + np.repeat(age, 2)[::2] * b",
     "isfinite": "a * age * np.isfinite(age).all()",

@@ -63,7 +63,12 @@ def by_parts(
     """
     if width < WIDE or len(theta) * width <= CHUNK or (torch.is_grad_enabled() and theta.requires_grad):
         return function(theta)
-    first, second = zip(*(function(theta[some]) for some in chunks(len(theta), width)), strict=True)
+    first: list[Tensor] = []
+    second: list[Tensor] = []
+    for some in chunks(len(theta), width):
+        check_running()
+        for part, found in zip((first, second), function(theta[some]), strict=True):
+            part.append(found)
     return torch.cat(first), torch.cat(second)
 
 

@@ -26,6 +26,7 @@ from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_mo
 from synthstats_lightning.scoring.estimators.optimise import distinct
 from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
 from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, find_modes
+from synthstats_lightning.scoring.estimators.population import sample_learned
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
 from synthstats_lightning.scoring.estimators.scan import COARSE, FEWER, FINE, with_scanned
 from synthstats_lightning.scoring.marginals.integration import (
@@ -107,7 +108,8 @@ def climb(
 
     A model with funnels is standardised first, near the mode of its non-centred form. The search for modes is
     repeated with twice the starts for as long as it seems to miss some; importance sampling certifies no
-    posterior whose modes are not known, and annealing then starts from the prior.
+    posterior whose modes are not known, and annealing then starts from the prior. Where they are known and a
+    proposal still misses its check, it learns from more draws, see `population`, before anything is annealed.
 
     Args:
         target: The model with its data.
@@ -173,6 +175,10 @@ def climb(
     if is_noisy(target):
         # moves need a gradient
         return climb(given_up(target), full, generator, deadline)
+    if not is_dear(target) and target.num_observations <= MANY_ROWS:
+        learned = sample_learned(target, proposal, settings, generator, deadline)
+        if learned is not None:
+            return Posterior(learned[0], Search(pilot, learned[1]), target)
     start = proposal.widened(BRIDGE_PRIOR_FRACTION, BRIDGE_COMPONENTS)
     particles = bridge_with_check(target, start, settings, generator, deadline)
     return Posterior(particles, Search(pilot, proposal), target)

@@ -97,10 +97,17 @@ class Replicated(Protocol):
 
 
 class _Spike(NamedTuple):
-    """A coordinate whose end makes a spike: which, and whether at +inf or -inf."""
+    """A coordinate whose end makes a spike.
+
+    Attributes:
+        coordinate: Which one.
+        outward: Whether its end is at +inf or -inf.
+        pure: Whether all replicates coincide in every row where some do: two of them then show it.
+    """
 
     coordinate: int
     outward: float
+    pure: bool
 
 
 class _Search(NamedTuple):
@@ -174,7 +181,9 @@ def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> 
         moved = moved.flatten(0, 1)
         found = _spikes(search, best + moved, search.replicates)
         for index in torch.nonzero(found.location.isfinite().any(1))[:, 0].tolist():
-            spike = _Spike(coordinates[index % len(coordinates)], 1.0 if index < len(coordinates) else -1.0)
+            outward = 1.0 if index < len(coordinates) else -1.0
+            pure = bool(found.whole[index][found.location[index].isfinite()].all())
+            spike = _Spike(coordinates[index % len(coordinates)], outward, pure)
             rows = _diverges(search, spike, bool(found.whole[index][search.dense].all()))
             if rows > 0:
                 raise ProgramFailure(
@@ -279,7 +288,7 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
         points = torch.cat([centre[None], centre + torch.diag(step)])
-        two = everywhere and not bool(search.atoms.isfinite().any())
+        two = (everywhere or spike.pure) and not bool(search.atoms.isfinite().any())
         locations = _spikes(search, points, 2 if two else REPLICATES).location
         slope = ((locations[1:] - locations[0]) / step[:, None]).T
         slope[:, spike.coordinate] = 0.0

@@ -99,10 +99,21 @@ def exact_loo(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
+    table: Float[Tensor, "draws rows"] | None = None,
 ) -> Folds:
     """Leave-one-out densities of some rows, each from a posterior of its own.
 
     Where a refit has independent draws they are bridged with those of the full posterior.
+
+    Args:
+        target: The model, in the coordinates of the particles.
+        particles: Particles of its posterior.
+        search: What is known of the posterior.
+        rows: The rows left out.
+        settings: Draws, rounds and acceptance.
+        generator: Source of randomness.
+        deadline: Checked between refits.
+        table: Log density of each row given the others at the particles, where that is known.
     """
     samples = nearby_folds(target, particles, search, rows, settings, generator, deadline)
     far = [index for index, sample in enumerate(samples) if sample is None]
@@ -112,7 +123,9 @@ def exact_loo(
     density = torch.full((len(rows),), torch.nan, dtype=torch.float64)
     variance, bias = torch.zeros_like(density), torch.zeros_like(density)
     influence = torch.zeros(len(particles.theta), len(rows), dtype=torch.float64)
-    own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
+    if table is None:
+        table = own_densities(target, particles.theta, particles.log_likelihood)
+    own = table[:, rows]
     for index, sample in enumerate(samples):
         if sample is not None:
             ratio = bridge_ratio(particles.log_weight, own[:, index], *sample)

@@ -138,14 +138,15 @@ def leave_one_out(
         loo = _by_reweighting(target, particles, first_row, deadline, rows)
         if not _is_heavy(target, loo, particles, settings):
             break
-    result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row)
+    table = None if rows is None else rows.own
+    result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row, table)
     noisy = settings.max_elpd_se < result.mcse < math.inf
     if result.refitted and noisy and within_reach(target, particles):
         affordable = MAX_FOLD_DRAWS // (settings.fold_draws * result.refitted)
         times = min(growth(result.mcse, settings), affordable)
         if times > 1:
             larger = replace(settings, fold_draws=times * settings.fold_draws)
-            result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row)
+            result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row, table)
     return result
 
 
@@ -385,13 +386,14 @@ def _refitted(
     generator: torch.Generator,
     deadline: Deadline,
     first_row: int,
+    table: Tensor | None,
 ) -> LooResult:
     """Leave-one-out with exact refits of the rows where smoothing fails or is noisy."""
     usable = _trusted(target, loo, particles, settings) & loo.pointwise.isfinite()
     if loo.mcse > settings.max_elpd_se:
         usable &= loo.influence.square().sum(0).sqrt() <= settings.refit_se
     rows = torch.nonzero(~usable)[:, 0] + first_row
-    return _with_refits(target, particles, search, loo, rows, settings, generator, deadline, first_row)
+    return _with_refits(target, particles, search, loo, rows, settings, generator, deadline, first_row, table)
 
 
 def _with_refits(
@@ -404,6 +406,7 @@ def _with_refits(
     generator: torch.Generator,
     deadline: Deadline,
     first_row: int,
+    table: Tensor | None = None,
 ) -> LooResult:
     """Leave-one-out with exact refits of some rows."""
     copies = len(particles.theta) / particles.distinct
@@ -413,7 +416,7 @@ def _with_refits(
     variance = bias = 0.0
     together = FOLD_CHUNK if target.num_observations <= MANY_ROWS else 1
     for chunk in torch.split(rows, together):
-        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline)
+        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline, table)
         densities[chunk - first_row] = folds.density
         influence[:, chunk - first_row] = folds.influence
         variance += float(folds.variance.sum())

@@ -179,6 +179,22 @@ def test_parts_of_a_volatile_series_against_quadrature(given: list[int]) -> None
                 assert found.changed[i, t].isnan()
 
 
+def test_a_long_volatile_series_without_each_entry() -> None:
+    """What an entry changes is followed until it has died out: as where each is left out alone."""
+    garch = DISTRIBUTIONS["GARCH11"]
+    assert garch.subsets is not None
+    assert garch.part is not None
+    shape = [tensor(p) for p in ([0.1, 0.3, 0.02], [0.1, 0.5, 0.05], [0.6, 0.05, 0.9], [1.0, 0.4, 0.2])]
+    value = garch.sample(torch.Generator().manual_seed(2), (90,), *(each[0] for each in shape))
+    every = torch.ones(90, dtype=torch.bool)
+    found = garch.subsets(value, every, *shape)
+    torch.testing.assert_close(found.given, garch.part(value, every, *shape), rtol=0, atol=1e-9)
+    for t in (0, 1, 30, 60, 88, 89):
+        others = every.clone()
+        others[t] = False
+        torch.testing.assert_close(found.changed[:, t], garch.part(value, others, *shape), rtol=0, atol=1e-6)
+
+
 def test_a_volatile_series_without_several_entries() -> None:
     """Two missing entries, by a product of trapezoids; the density of what is given integrates to one."""
     subsets = DISTRIBUTIONS["GARCH11"].subsets

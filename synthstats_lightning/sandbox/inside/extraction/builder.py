@@ -148,6 +148,13 @@ class GraphBuilder:
             value = operation.evaluate(known, attributes) if len(known) == len(values) else None
         except (ValueError, IndexError, OverflowError) as error:
             raise ProgramFailure(FailureCategory.BAD_GRAPH, f"{op}: {error}") from None
+        filled = [part for part in inputs if 0 not in part.shape]
+        if op == "concatenate" and 0 < len(filled) < len(inputs):
+            # a part without entries, as zeros before a series that is lagged by nothing: a document has no
+            # way to say of what shape it is
+            inputs = tuple(self.cast(part, dtype) for part in filled)
+            if len(inputs) == 1:
+                return inputs[0]
         literal = all(entry.literal for entry in inputs)
         if literal and value is not None and op != "broadcast_to":
             return self.constant(value)

@@ -1,8 +1,9 @@
 """Latents whose prior is conjugate to the rows that read them: their integrals have closed forms.
 
 Gamma rates of counts and times, inverse gamma scales of times, beta probabilities of trials (Gelman et al.
-2013, sections 2.4 and 2.6, and 5.3 for the hierarchies). A row multiplies an element's density by a constant
-and adds to its two shapes, so that sums over an element's rows say all.
+2013, sections 2.4 and 2.6, and 5.3 for the hierarchies); those over half a line are in `half_line`. A row
+multiplies an element's density by a constant and adds to its two shapes, so that sums over an element's rows
+say all.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from synthstats_lightning.scoring.marginals.groups.exponential import Exponentia
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, plain
 from synthstats_lightning.scoring.marginals.groups.quadrature import FARTHEST_LOOK, Integrals
-from synthstats_lightning.scoring.marginals.labels.dependence import NONE
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
 SMALLEST = 1e-300
@@ -55,7 +55,13 @@ class Updates(NamedTuple):
 
 @runtime_checkable
 class Pair(Protocol):
-    """A prior and the rows that it is conjugate to."""
+    """A prior and the rows that it is conjugate to.
+
+    Attributes:
+        floors: What the two shapes are not below: differences of sums may be.
+    """
+
+    floors: tuple[float, float]
 
     def prior(self, outer: Outer) -> tuple[Shapes, Bool[Tensor, "particles elements"]]:
         """Shapes of the prior, and where they are the model's and not a stand-in for what is not allowed."""
@@ -84,6 +90,8 @@ class GammaPair:
         sign: 1 of a gamma, -1 of an inverse gamma, which is one of the reciprocal.
     """
 
+    floors = (SMALLEST, SMALLEST)
+
     def __init__(self, integrand: Integrand, rows: ExponentialRows, groups: RowGroups, sign: float) -> None:
         self.integrand = integrand
         self.rows = rows
@@ -93,7 +101,7 @@ class GammaPair:
     def prior(self, outer: Outer) -> tuple[Shapes, Bool[Tensor, "particles elements"]]:
         """Shape and rate."""
         name = self.integrand.parameter.distribution.name
-        parts, allowed = _prior_parts(self.integrand, outer)
+        parts, allowed = prior_parts(self.integrand, outer)
         if name == "Exponential":
             return Shapes(torch.ones_like(parts[0]), 1.0 / parts[0]), allowed
         return Shapes(parts[0], parts[1] if name == "InverseGamma" else 1.0 / parts[1]), allowed
@@ -127,12 +135,14 @@ class BetaPair:
         integrand: The model's prior and likelihood.
     """
 
+    floors = (SMALLEST, SMALLEST)
+
     def __init__(self, integrand: Integrand) -> None:
         self.integrand = integrand
 
     def prior(self, outer: Outer) -> tuple[Shapes, Bool[Tensor, "particles elements"]]:
         """Both shapes."""
-        parts, allowed = _prior_parts(self.integrand, outer)
+        parts, allowed = prior_parts(self.integrand, outer)
         return Shapes(*parts), allowed
 
     def updates(self, outer: Outer) -> Updates:
@@ -195,14 +205,14 @@ class Conjugate:
         updates = self.pair.updates(outer)
         constant, sums = self._elements(updates, given)
         before = self.pair.log_normaliser(prior)
-        normaliser = self.pair.log_normaliser(_plus(prior, sums, 1.0))
+        normaliser = self.pair.log_normaliser(self._plus(prior, sums, 1.0))
         whole = plain(torch.where(allowed, constant + normaliser - before, -torch.inf))
         nothing = torch.zeros(outer.particles, len(given), dtype=torch.float64)
         if not changes:
             return Integrals(whole, nothing, nothing)
         element, sign = self.groups.element, torch.where(given, -1.0, 1.0)
-        shapes = (pick_last(part, element) for part in _plus(prior, sums, 1.0))
-        changed = self.pair.log_normaliser(_plus(Shapes(*shapes), updates.shapes, sign))
+        shapes = (pick_last(part, element) for part in self._plus(prior, sums, 1.0))
+        changed = self.pair.log_normaliser(self._plus(Shapes(*shapes), updates.shapes, sign))
         # a row that cannot be leaves a whole that is not finite, of which it cannot be taken off
         others = _without(updates.constant, pick_last(constant, element), given, self.groups)
         changed = others + changed - pick_last(before, element)
@@ -220,7 +230,11 @@ class Conjugate:
             generator: Source of all randomness.
         """
         sums = self._elements(self.pair.updates(outer), given)[1]
-        return self.pair.draw(_plus(self.pair.prior(outer)[0], sums, 1.0), generator)
+        return self.pair.draw(self._plus(self.pair.prior(outer)[0], sums, 1.0), generator)
+
+    def _plus(self, shapes: Shapes, added: Shapes, sign: float | Tensor) -> Shapes:
+        parts = zip(shapes, added, self.pair.floors, strict=True)
+        return Shapes(*((a + sign * b).clamp_min(floor) for a, b, floor in parts))
 
     def _elements(self, updates: Updates, given: Tensor) -> tuple[Tensor, Shapes]:
         parts = (updates.constant, *updates.shapes)
@@ -228,24 +242,17 @@ class Conjugate:
         return constant, Shapes(*shapes)
 
 
-def conjugate(integrand: Integrand, grouping: Grouping, groups: RowGroups) -> Conjugate | None:
-    """The rule of a latent, `None` where its prior is not conjugate to its rows.
+_SIGNS = {"Gamma": 1.0, "Exponential": 1.0, "InverseGamma": -1.0}
+
+
+def gamma_pair(integrand: Integrand, grouping: Grouping, groups: RowGroups) -> GammaPair | None:
+    """The pair of a latent and its rows, `None` where these are others.
 
     Args:
         integrand: The model's prior and likelihood.
         grouping: The latent, with what depends on it.
         groups: The rows that read each element.
     """
-    if bool((grouping.element == NONE).any()):
-        return None
-    pair = _gamma_pair(integrand, grouping, groups) or _beta_pair(integrand, grouping)
-    return None if pair is None else Conjugate(integrand, groups, pair)
-
-
-_SIGNS = {"Gamma": 1.0, "Exponential": 1.0, "InverseGamma": -1.0}
-
-
-def _gamma_pair(integrand: Integrand, grouping: Grouping, groups: RowGroups) -> GammaPair | None:
     sign = _SIGNS.get(grouping.parameter.distribution.name)
     if sign is None or grouping.parameter.transform is not Transform.POSITIVE:
         return None
@@ -271,7 +278,13 @@ TRIALS = {"Binomial": _binomial, "Bernoulli": _bernoulli, "Geometric": _geometri
 """Of a response and its distribution's first parameter: successes and failures."""
 
 
-def _beta_pair(integrand: Integrand, grouping: Grouping) -> BetaPair | None:
+def beta_pair(integrand: Integrand, grouping: Grouping) -> BetaPair | None:
+    """The pair of a latent and its rows, `None` where these are others.
+
+    Args:
+        integrand: The model's prior and likelihood.
+        grouping: The latent, with what depends on it.
+    """
     parameter, term = grouping.parameter, integrand.compiled.response_term
     if parameter.distribution.name != "Beta" or parameter.transform is not Transform.UNIT:
         return None
@@ -296,8 +309,13 @@ def _is_latent(compiled: Compiled, node: int, latent: int) -> bool:
     return True
 
 
-def _prior_parts(integrand: Integrand, outer: Outer) -> tuple[list[Tensor], Tensor]:
-    """Parameters of each element's prior `[particles, elements]`, and where they are allowed."""
+def prior_parts(integrand: Integrand, outer: Outer) -> tuple[list[Tensor], Tensor]:
+    """Parameters of each element's prior `[particles, elements]`, and where they are allowed.
+
+    Args:
+        integrand: The model's prior and likelihood.
+        outer: What is read of the other parameters.
+    """
     parts, allowed = integrand.allowed_hyperparameters(outer)
     everywhere = torch.ones((), dtype=torch.bool)
     shape = (outer.particles, *integrand.padded)
@@ -306,10 +324,6 @@ def _prior_parts(integrand: Integrand, outer: Outer) -> tuple[list[Tensor], Tens
         for part in (*parts, everywhere if allowed is None else allowed)
     )
     return parts, mask
-
-
-def _plus(shapes: Shapes, added: Shapes, sign: float | Tensor) -> Shapes:
-    return Shapes(*((a + sign * b).clamp_min(SMALLEST) for a, b in zip(shapes, added, strict=True)))
 
 
 def _without(constants: Tensor, whole: Tensor, given: Tensor, groups: RowGroups) -> Tensor:

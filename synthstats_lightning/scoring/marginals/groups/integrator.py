@@ -9,7 +9,7 @@ import torch
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups.closed_form import ConjugateIntegrated
-from synthstats_lightning.scoring.marginals.groups.conjugate import conjugate
+from synthstats_lightning.scoring.marginals.groups.conjugate import Conjugate, beta_pair, gamma_pair
 from synthstats_lightning.scoring.marginals.groups.copied import CopiedQuadrature
 from synthstats_lightning.scoring.marginals.groups.exponential import ExponentialRows, exponential_rows
 from synthstats_lightning.scoring.marginals.groups.grouping import (
@@ -18,11 +18,13 @@ from synthstats_lightning.scoring.marginals.groups.grouping import (
     find_groupings,
     row_groups,
 )
+from synthstats_lightning.scoring.marginals.groups.half_line import half_line_pair
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, without_latent
 from synthstats_lightning.scoring.marginals.groups.modes import Modes, climb, distinct, find_peaks
 from synthstats_lightning.scoring.marginals.groups.quadrature import Quadrature
 from synthstats_lightning.scoring.marginals.groups.repeated import RepeatedQuadrature, different_groups
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
+from synthstats_lightning.scoring.marginals.labels.dependence import NONE
 
 FEWEST = 5
 """Elements from which on a latent is integrated out; with fewer only where an integrand has several modes."""
@@ -96,10 +98,17 @@ def integrate_groups(
 
 
 def _conjugate(density: Density, grouping: Grouping) -> ConjugateIntegrated | None:
-    integrand = Integrand(density.compiled, grouping)
-    rule = conjugate(integrand, grouping, row_groups(grouping.element, grouping.size))
-    if rule is None:
+    if bool((grouping.element == NONE).any()):
         return None
+    integrand, groups = Integrand(density.compiled, grouping), row_groups(grouping.element, grouping.size)
+    pair = (
+        gamma_pair(integrand, grouping, groups)
+        or beta_pair(integrand, grouping)
+        or half_line_pair(integrand, grouping)
+    )
+    if pair is None:
+        return None
+    rule = Conjugate(integrand, groups, pair)
     others = density.of_graph(without_latent(density.compiled.graph, grouping.parameter, 0.5))
     return ConjugateIntegrated(density, others, rule)
 

@@ -11,6 +11,9 @@ from synthstats_lightning.scoring.density import equal_groups, equal_rows
 from synthstats_lightning.scoring.estimators.ladder import estimate_posterior
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups import target as groups_target
+from synthstats_lightning.scoring.marginals.groups.closed_form import ConjugateIntegrated
+from synthstats_lightning.scoring.marginals.groups.grouping import find_groupings
+from synthstats_lightning.scoring.marginals.groups.integrator import by_nodes
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 from synthstats_lightning.scoring.marginals.integration import integrate
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -63,10 +66,22 @@ THETA = torch.tensor(
 )
 
 
-def test_more_nodes_are_nearer_to_the_closed_form() -> None:
+def frontier_by_nodes() -> GroupIntegrated:
+    """As models without a closed form are."""
+    density = frontier()
+    return by_nodes(density, find_groupings(density.compiled)[0])
+
+
+def test_a_frontier_has_a_closed_form() -> None:
     target = integrate(frontier())
-    assert isinstance(target, GroupIntegrated)  # not the exact integral over level and slope, leaving 32
+    assert isinstance(target, ConjugateIntegrated)  # not the exact integral over level and slope, leaving 32
     assert target.dimension == 4
+    wanted = torch.tensor(exact(THETA), dtype=torch.float64)
+    torch.testing.assert_close(target.marginal_likelihood(THETA), wanted, rtol=0, atol=1e-9)
+
+
+def test_more_nodes_are_nearer_to_the_closed_form() -> None:
+    target = frontier_by_nodes()
     wanted = torch.tensor(exact(THETA), dtype=torch.float64)
     finer = GroupIntegrated(target.density, target.others, target.quadrature.finer(2.0))
     usual, better = ((each.marginal_likelihood(THETA) - wanted).abs() for each in (target, finer))
@@ -75,8 +90,7 @@ def test_more_nodes_are_nearer_to_the_closed_form() -> None:
 
 
 def test_the_finer_rule_is_taken_and_checked_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = integrate(frontier())
-    assert isinstance(target, GroupIntegrated)
+    target = frontier_by_nodes()
     monkeypatch.setattr(groups_target, "TOLERANCE", 1e-4)
     found = target.checked_at(THETA)
     assert found is not None
@@ -95,7 +109,7 @@ def test_a_posterior_is_estimated_anew_by_the_finer_rule(monkeypatch: pytest.Mon
 
     def estimated() -> GroupIntegrated:
         generator = torch.Generator().manual_seed(5)
-        found = estimate_posterior(integrate(frontier()), settings, generator, Deadline(60.0)).target
+        found = estimate_posterior(frontier_by_nodes(), settings, generator, Deadline(60.0)).target
         assert isinstance(found, GroupIntegrated)
         assert found.checked
         return found
@@ -130,8 +144,7 @@ def test_rules_of_copies_are_finer_in_all_their_parts(monkeypatch: pytest.Monkey
 
 def test_a_search_that_starts_on_a_steep_side_goes_on() -> None:
     """Far above the noise of a row, the logarithm of what it falls short by is convex below its mode."""
-    target = integrate(frontier())
-    assert isinstance(target, GroupIntegrated)
+    target = frontier_by_nodes()
     middle = torch.tensor([1.07, 0.42, -0.84, -2.9], dtype=torch.float64)
     theta = middle + 0.05 * torch.randn(40, 4, generator=torch.Generator().manual_seed(2)).double()
     found = target.marginal_likelihood(theta)
