@@ -47,6 +47,8 @@ MORE_WORK = 3 * LITTLE_WORK
 """Densities of rows for one particle then."""
 EASILY_LEFT = 6
 """Dimensions up to which what was integrated out need not be more."""
+HARD_TO_SEARCH = 9
+"""Dimensions up to which estimators take few enough densities for each to be a search of its own."""
 FEWER = 3
 """By how many dimensions fewer the groups' rule must leave, to be taken in place of an exact integral."""
 
@@ -148,7 +150,7 @@ def integrate(density: Density) -> Density | Integrated:
     elif isinstance(target, GroupIntegrated) and target.dimension > EASILY_LEFT:
         # one latent of each group was taken, and of each a second one is left
         target = integrate_small_clusters(density, target.dimension - FEWER) or target
-    elif isinstance(target, LaplaceIntegrated) and target.dimension > EASILY_LEFT:
+    elif isinstance(target, LaplaceIntegrated) and target.dimension > HARD_TO_SEARCH:
         # so many are left that each density is better cheap than a search of its own
         target = integrate_in_common_of_many(density) or target
     _check_size(target)
