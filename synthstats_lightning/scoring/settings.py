@@ -32,6 +32,18 @@ ENOUGH_DRAWS = 1_000
 """Draws that make an error of some hundredths of a nat, so that no fewer are made for that reason."""
 FEWEST_DRAWS = 500
 """Rows are too many where fewer draws fit into such a table."""
+CHEAP_DRAWS = 2_000
+"""Draws instead where rows depend on each other, and yet are dealt with together in little time."""
+LIGHTER_TAILS = 10
+"""Degrees of freedom of proposals for a posterior that is nearly normal: in many dimensions heavier tails
+take most of the draws."""
+STRAIGHT_SHARE = 0.5
+"""Share of the effective sample size asked for at which a proposal for it is adapted no more: in many
+dimensions it is as good as it gets after few rounds."""
+STRAIGHT_ROUNDS = 8
+"""Most rounds that adapt it: beyond, in many dimensions, components only take the place of others."""
+STRAIGHT_GROWTH = 3
+"""Times as many draws that its leave-one-out takes at most."""
 FEWEST_PRIOR_DRAWS = 128
 
 
@@ -182,7 +194,7 @@ class EngineSettings:
             rows: Rows of the response.
             coupled: Whether they depend on each other given the parameters: a block was integrated out, the
                 others are few, and each density of a row takes much.
-            each: How many densities of a row it takes to know that of one draw.
+            each: How many densities of a row it takes to know that of one draw, 0 where far fewer than one.
 
         Raises:
             ProgramFailure: `SCORER_LIMIT` where rows are more than memory has room for.
@@ -206,13 +218,25 @@ class EngineSettings:
                 FailureCategory.SCORER_LIMIT,
                 f"{rows} rows, more than {MOST_NUMBERS // FEWEST_DRAWS}, the most that fit into memory",
             )
-        importance_draws = min(self.importance_draws, FEWEST_DRAWS if coupled else most)
+        fewest = FEWEST_DRAWS if each else CHEAP_DRAWS
+        importance_draws = min(self.importance_draws, fewest if coupled else most, most)
         return replace(
             self,
             prior_draws=min(self.prior_draws, max(most // 8, FEWEST_PRIOR_DRAWS)),
             importance_draws=importance_draws,
             loo_growth=max(1, min(self.loo_growth, most // importance_draws)),
             fold_draws=min(self.fold_draws, importance_draws),
+        )
+
+    def for_straight(self) -> EngineSettings:
+        """The same settings for a posterior that is nearly normal, about a mode that is known."""
+        return replace(
+            self,
+            starts=max(self.starts // 2, 2),
+            degrees_of_freedom=max(self.degrees_of_freedom, LIGHTER_TAILS),
+            good_ess_fraction=STRAIGHT_SHARE * self.good_ess_fraction,
+            adaptation_rounds=min(self.adaptation_rounds, STRAIGHT_ROUNDS),
+            loo_growth=min(self.loo_growth, STRAIGHT_GROWTH),
         )
 
     def up_to(self, score: LastScore) -> EngineSettings:

@@ -32,7 +32,12 @@ WORTH = 0.6
 """Largest share of the rows that may differ."""
 _REDUCTIONS = frozenset({"sum", "prod", "mean", "min", "max", "any", "all"})
 _ALONG = frozenset({"cumsum", "cumprod", "sort"})
-_MULTIPLIERS = np.random.default_rng(0).integers(1, 2**63, 4096, dtype=np.uint64) | np.uint64(1)
+_MIXING = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+"""Shifts and multipliers of a mixing of 64 bits (Stafford's variant 13 of MurmurHash3's)."""
+_KEYS = np.random.default_rng(0).integers(1, 2**63, 4096, dtype=np.uint64) | np.uint64(1)
 
 
 class EqualRows(NamedTuple):
@@ -308,12 +313,14 @@ def different(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArr
         Nothing where that would take too long.
     """
     table = np.concatenate([_bits(column) for column in columns], 1)
-    if table.shape[1] > len(_MULTIPLIERS):
+    if table.shape[1] > len(_KEYS):
         return None
     with np.errstate(over="ignore"):
-        # the high bits of a product depend on all others; sums of them tell rows apart
-        mixed = table * _MULTIPLIERS[: table.shape[1]]
-        hashes = ((mixed ^ (mixed >> np.uint64(29))) * _MULTIPLIERS[-1]).sum(1, dtype=np.uint64)
+        # signs, and whole numbers as floats, differ in few bits, which every step must carry into all others
+        mixed = table ^ _KEYS[: table.shape[1]]
+        for shift, multiplier in _MIXING:
+            mixed = (mixed ^ (mixed >> shift)) * multiplier
+        hashes = (mixed ^ (mixed >> np.uint64(31))).sum(1, dtype=np.uint64)
     _, first, row = np.unique(hashes, return_index=True, return_inverse=True)
     row = row.reshape(-1)
     return (first, row) if bool((table[first[row]] == table).all()) else None

@@ -221,6 +221,11 @@ def is_dear(target: Target) -> bool:
     return is_noisy(target) or bool(getattr(target, "dear", False))
 
 
+def is_straight(target: Target) -> bool:
+    """Whether a target's coordinates were made for its posterior to be nearly normal in them."""
+    return bool(getattr(target, "straight", False))
+
+
 def has_funnels(target: Target) -> TypeGuard[Standardisable]:
     """Whether there is something in a target to standardise."""
     return bool(getattr(target, "funnels", ()))

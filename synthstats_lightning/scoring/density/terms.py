@@ -149,7 +149,7 @@ class Term:
             moved: Slots of which many values are wanted at the same values of the others.
         """
         split, value = self.distribution.split, self.value
-        if split is None or value is None or self.views or self.checks_support:
+        if split is None or value is None:
             return False
         # what stands still and what moves cancel where a count is expected: to this many digits
         few = bool((value < MOST_SPLIT).all())
@@ -169,6 +169,8 @@ class Term:
             if index == split.moving:
                 continue
             each = _as_float(values[slot]) if constant is None else constant
+            if index in self.views:
+                each = each.reshape(-1, *self.views[index])
             if index in self.checks:
                 constraint = self.distribution.constraints[index]
                 each = torch.where(constraint.holds(each), each, constraint.fill)

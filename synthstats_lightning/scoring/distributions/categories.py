@@ -9,7 +9,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support, entry
-from synthstats_lightning.scoring.distributions.base import Definition, Statistics, counts
+from synthstats_lightning.scoring.distributions.base import Definition, Split, Statistics, counts
 from synthstats_lightning.scoring.distributions.sampling import (
     standard_exponential,
     standard_normal,
@@ -91,6 +91,21 @@ class CategoricalLogit(Definition, entry=_CATEGORICAL_LOGIT):
         return (logit_p + noise).argmax(-1).to(torch.float64)
 
 
+def _between(statistics: Statistics, thresholds: Tensor) -> Tensor:
+    """The part of an ordered logistic log-density that the shift does not change, -inf if thresholds fall."""
+    category = statistics[0].clamp(0, thresholds.shape[-1]).long()
+    ends = torch.zeros_like(thresholds[..., :1])
+    between = torch.cat([ends, log1mexp(-torch.diff(thresholds, dim=-1)), ends], -1)
+    return _where_rising(_at(between, category), thresholds)
+
+
+def _beyond(offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor) -> Tensor:
+    """The rest: logs of the probabilities to be above the lower threshold and below the upper one."""
+    category = statistics[0].clamp(0, thresholds.shape[-1]).long()
+    lower, upper = _around(thresholds, shift.squeeze(-1), category, FARTHEST_THRESHOLD)
+    return offset - softplus(-upper) - softplus(lower)
+
+
 class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
     """0, 1, ... of which at most k has the log-odds `thresholds[k] - shift` (McCullagh 1980).
 
@@ -101,6 +116,7 @@ class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
 
     support_parameters = (0,)
     anchor = 0.0
+    split = Split(1, _between, _beyond)
 
     @staticmethod
     def inside(value: Tensor, thresholds: Tensor, shift: Tensor) -> Tensor:
@@ -108,13 +124,7 @@ class CumulativeLogit(Definition, entry=_CUMULATIVE_LOGIT):
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, thresholds: Tensor, shift: Tensor) -> Tensor:
-        category = statistics[0].clamp(0, thresholds.shape[-1]).long()
-        steps = torch.diff(thresholds, dim=-1)
-        ends = torch.zeros_like(thresholds[..., :1])
-        between = torch.cat([ends, log1mexp(-steps), ends], -1)
-        lower, upper = _around(thresholds, shift.squeeze(-1), category, FARTHEST_THRESHOLD)
-        found = offset + _at(between, category) - softplus(-upper) - softplus(lower)
-        return _where_rising(found, thresholds)
+        return _between(statistics, thresholds) + _beyond(offset, statistics, thresholds, shift)
 
     @staticmethod
     def sample(

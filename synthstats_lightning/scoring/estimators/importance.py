@@ -35,6 +35,8 @@ from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSet
 
 PATIENCE = 3
 """Rounds without a better effective sample size after which a passable proposal is adapted no more."""
+WORSE = 0.7
+"""Share of the best effective sample size below which an earlier proposal takes a later one's place."""
 DRAWS_PER_DIMENSION = 80
 """Fewest draws of a round of adaptation for each dimension: a covariance has to be learned."""
 MOST_DRAWS = 1600
@@ -122,7 +124,7 @@ def adapt(
     deadline: Deadline,
 ) -> Proposal:
     """Adapts a proposal by rounds of fresh draws until its effective sample size is good or stops growing."""
-    best, stale = 0.0, 0
+    best, stale, tried = 0.0, 0, proposal
     count = max(settings.adaptation_draws, min(DRAWS_PER_DIMENSION * target.dimension, MOST_DRAWS))
     for index in range(settings.adaptation_rounds):
         deadline.check("importance sampling")
@@ -131,12 +133,14 @@ def adapt(
             break
         fraction = kish(draws.log_weight) / len(draws.theta)
         stale = 0 if fraction > 1.1 * best else stale + 1
-        best = max(best, fraction)
+        if fraction > best:
+            best, tried = fraction, proposal
         good = fraction > settings.good_ess_fraction
         # the first EM steps alone repair most proposals; components are for shapes that they cannot reach
         proposal = refine(proposal, draws, enrich=index >= 2 and not good)
         if good or (stale >= PATIENCE and best > 1.5 * settings.min_ess_fraction):
-            break
+            # components that were added may have done harm: in many dimensions few draws shape them
+            return tried if fraction < WORSE * best else proposal
     return proposal
 
 

@@ -18,6 +18,7 @@ from synthstats_lightning.scoring.density.target import (
     is_coupled,
     is_dear,
     is_noisy,
+    is_straight,
     smooth_form,
 )
 from synthstats_lightning.scoring.estimators.effort import bridge_with_check
@@ -126,6 +127,8 @@ def climb(
     full, settings = settings, thriftier(settings, is_noisy(target)) if is_dear(target) else settings
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
+    if is_straight(target):
+        settings = settings.for_straight()
     effort, searched = 1, smooth_form(target)
     points = FEWER if is_dear(target) or densities_each(target) > 1 else (COARSE, FINE)
     while True:

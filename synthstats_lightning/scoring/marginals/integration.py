@@ -19,6 +19,10 @@ from synthstats_lightning.scoring.marginals.clusters.integrator import (
 from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock, integrate_gaussian
+from synthstats_lightning.scoring.marginals.groups.common_target import (
+    integrate_in_common,
+    integrate_in_common_of_many,
+)
 from synthstats_lightning.scoring.marginals.groups.integrator import (
     integrate_groups,
     integrate_groups_of_many,
@@ -28,6 +32,7 @@ from synthstats_lightning.scoring.marginals.laplace.integrator import (
     integrate_laplace,
     integrate_laplace_of_many,
 )
+from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
 from synthstats_lightning.scoring.marginals.walks import with_walks
 from synthstats_lightning.scoring.marginals.zero_sum import with_free_effects
 from synthstats_lightning.scoring.score import Integration
@@ -42,6 +47,8 @@ MORE_WORK = 3 * LITTLE_WORK
 """Densities of rows for one particle then."""
 EASILY_LEFT = 6
 """Dimensions up to which what was integrated out need not be more."""
+HARD_TO_SEARCH = 9
+"""Dimensions up to which estimators take few enough densities for each to be a search of its own."""
 FEWER = 3
 """By how many dimensions fewer the groups' rule must leave, to be taken in place of an exact integral."""
 
@@ -92,9 +99,11 @@ Integrator = Callable[[Density], Integrated | None]
 
 INTEGRATORS: tuple[Integrator, ...] = (
     integrate_gaussian,
+    integrate_in_common,
     integrate_groups,
     integrate_small_clusters,
     integrate_laplace,
+    integrate_in_common_of_many,
     integrate_clusters,
     integrate_groups_of_many,
     integrate_laplace_of_many,
@@ -141,6 +150,9 @@ def integrate(density: Density) -> Density | Integrated:
     elif isinstance(target, GroupIntegrated) and target.dimension > EASILY_LEFT:
         # one latent of each group was taken, and of each a second one is left
         target = integrate_small_clusters(density, target.dimension - FEWER) or target
+    elif isinstance(target, LaplaceIntegrated) and target.dimension > HARD_TO_SEARCH:
+        # so many are left that each density is better cheap than a search of its own
+        target = integrate_in_common_of_many(density) or target
     _check_size(target)
     return target
 

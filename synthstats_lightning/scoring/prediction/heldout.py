@@ -16,6 +16,7 @@ from synthstats_lightning.scoring.density.target import (
     finite_or_minus_infinity,
     is_coupled,
     is_noisy,
+    is_straight,
 )
 from synthstats_lightning.scoring.estimators.importance import acceptable
 from synthstats_lightning.scoring.estimators.ladder import Search, estimate_posterior
@@ -93,6 +94,7 @@ def held_out_density(
     if reweighted is not None:
         density, mcse = mean_densities(reweighted, particles.log_likelihood[:, rows])
         return HeldOut(density, mcse, reweighted)
+    settings = settings.for_straight() if is_straight(target) else settings
     fewer = of_refits(target, settings)
     near = nearby_posterior(target, particles, search, given, fewer.fold_draws, fewer, generator, deadline)
     if near is None and is_noisy(target):

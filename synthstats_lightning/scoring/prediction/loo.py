@@ -21,6 +21,7 @@ from synthstats_lightning.scoring.density.target import (
     is_coupled,
     is_dear,
     is_noisy,
+    is_straight,
     pointwise,
     pointwise_of,
 )
@@ -116,6 +117,7 @@ def leave_one_out(
         ProgramFailure: `SCORER_LIMIT` if a refit fails its own check.
     """
     settings = settings.for_rows(target.num_observations, is_coupled(target), densities_each(target))
+    settings = settings.for_straight() if is_straight(target) else settings
     if is_dear(target):
         fewer = of_refits(target, settings)
         return _dear(target, particles, search, fewer, generator, deadline, first_row)
@@ -418,7 +420,8 @@ def _with_refits(
     for chunk in torch.split(rows, together):
         folds = exact_loo(target, particles, search, chunk, settings, generator, deadline, table)
         densities[chunk - first_row] = folds.density
-        influence[:, chunk - first_row] = folds.influence
+        # of many rows in single precision
+        influence[:, chunk - first_row] = folds.influence.to(influence.dtype)
         variance += float(folds.variance.sum())
         bias += float(folds.bias.sum())
     own = variance + bias**2
@@ -438,7 +441,7 @@ def _by_reweighting(
 ) -> Loo:
     if target.num_observations > MANY_ROWS:
         parts = _by_columns(target, particles, first_row, deadline)
-        return side_by_side(parts, len(particles.theta), target.num_observations - first_row)
+        return side_by_side(parts, target, len(particles.theta), first_row)
     if rows is None:
         own = particles.log_likelihood[:, first_row:]
         return importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)

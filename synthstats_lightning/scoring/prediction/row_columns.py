@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import (
@@ -46,6 +47,9 @@ def row_columns(target: Target, particles: Particles, first_row: int) -> Iterato
     """
     if is_coupled(target):
         total, changed = target.marginals(particles.theta)
+        alike = alike_rows(target, first_row)
+        if alike is not None:
+            changed, first_row = changed[:, first_row + alike.first], 0
         for some in own_columns(changed, first_row):
             own = torch.where(total.isfinite()[:, None], total[:, None] - some, -torch.inf)
             yield Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(some))
@@ -61,14 +65,45 @@ def row_columns(target: Target, particles: Particles, first_row: int) -> Iterato
         yield Pointwise(own, torch.where(impossible == (~possible), others, -torch.inf))
 
 
-def side_by_side(parts: Iterator[Loo], draws: int, rows: int) -> Loo:
+class Alike(NamedTuple):
+    """Rows whose columns are equal.
+
+    Attributes:
+        first: One of each kind `[kinds]`.
+        kind: Of each row `[rows]`.
+    """
+
+    first: Int[Tensor, " kinds"]
+    kind: Int[Tensor, " rows"]
+
+
+def alike_rows(target: Target, first_row: int) -> Alike | None:
+    """Which rows from one on have the same density given all others; `None` where a target does not say.
+
+    Args:
+        target: The model; as `alike` it may have a number for each row, the same for equal ones.
+        first_row: The first row.
+    """
+    known: Tensor | None = getattr(target, "alike", None)
+    if known is None:
+        return None
+    _, kind = torch.unique(known[first_row:], return_inverse=True)
+    places = torch.arange(len(kind))
+    first = torch.full((int(kind.max()) + 1,), len(kind)).scatter_reduce(0, kind, places, "amin")
+    return Alike(first, kind)
+
+
+def side_by_side(parts: Iterator[Loo], target: Target, draws: int, first_row: int) -> Loo:
     """Leave-one-out of all rows from that of neighbouring ones, influences in single precision.
 
     Args:
-        parts: One after the other.
+        parts: One after the other, of one of each of the rows that are alike.
+        target: The model in the coordinates of the draws.
         draws: Number of draws.
-        rows: Rows of all parts together.
+        first_row: The first row.
     """
+    alike = alike_rows(target, first_row)
+    rows = target.num_observations - first_row if alike is None else len(alike.first)
     found: list[tuple[Tensor, ...]] = []
     influence = torch.empty(draws, rows, dtype=torch.float32)
     done = 0
@@ -78,4 +113,7 @@ def side_by_side(parts: Iterator[Loo], draws: int, rows: int) -> Loo:
         done += width
         found.append((part.pointwise, part.pareto_k, part.effective_sample_size))
     pointwise, pareto_k, size = (torch.cat(each) for each in zip(*found, strict=True))
+    if alike is not None:
+        influence = influence[:, alike.kind]
+        pointwise, pareto_k, size = (each[alike.kind] for each in (pointwise, pareto_k, size))
     return Loo(pointwise, pareto_k, influence, size)

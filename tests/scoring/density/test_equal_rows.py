@@ -120,3 +120,14 @@ def test_which_rows_are_equal() -> None:
     copies = density.different.copies(some)
     assert copies.sum() == some.sum()
     assert copies[label[0]] == sum(rows[i] == rows[0] for i in range(0, ROWS, 3))
+
+
+@pytest.mark.parametrize("levels", [(-0.5, 0.5), (0.0, 1.0), (-1.0, 1.0), (0.0, 2.0**-30)])
+def test_contrasts_are_told_apart(levels):
+    # numbers that differ in a bit or two
+    table = np.array(np.meshgrid(*[levels] * 8)).reshape(8, -1).T
+    rows = table[np.random.default_rng(0).permutation(np.repeat(np.arange(256), 3))]
+    found = equal_rows.different([rows])
+    assert found is not None
+    assert len(found[0]) == 256
+    np.testing.assert_array_equal(rows[found[0]][found[1]], rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import mpmath as mp
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.expressions import Bounds
 from synthstats_lightning.scoring.density.terms import MOST_SPLIT, Operand, Term
+from synthstats_lightning.scoring.distributions.categories import CumulativeLogit
 from synthstats_lightning.scoring.distributions.counts import NegativeBinomialMean
 
 COUNTS = (0.0, 1.0, 7.0, 300.0, 5_000.0, 0.9 * MOST_SPLIT)
@@ -61,3 +63,25 @@ def test_what_is_not_split() -> None:
     assert not term(double(3.0)).splits({0, 1})
     assert not term(double(3.0)).splits({0})
     assert not term(double(3.0)).splits(())
+
+
+def test_ordered_rows_are_split_by_their_shift() -> None:
+    free = Bounds(-math.inf, math.inf)
+    operands = [Operand(None, 0, free), Operand(None, 1, free)]
+    of_rows = Term(CumulativeLogit.distribution, operands, double(0.0, 1.0, 2.0, 3.0, 4.0))
+    assert of_rows.splits({1})
+    thresholds = torch.stack([double(-1.0, 0.5, 2.0), double(0.3, 0.1, 2.0)])[:, None]
+    for shift in (-40.0, -1.3, 0.0, 2.0, 700.0):
+        values = [thresholds, torch.full((2, 1, 1), shift, dtype=torch.float64)]
+        found = of_rows.still([thresholds, None]) + of_rows.log_prob(values, moving=True)
+        torch.testing.assert_close(found, of_rows.log_prob(values))
+        # there is no fifth category, and thresholds that fall are none
+        assert found[0, 4] == found[1].max() == -math.inf
+        with mp.workdps(400):
+            below = [
+                mp.mpf(0),
+                *(1 / (1 + mp.exp(mp.mpf(shift) - cut)) for cut in (-1.0, 0.5, 2.0)),
+                mp.mpf(1),
+            ]
+            wanted = [float(mp.log(high - low)) for low, high in pairwise(below)]
+        assert found[0, :4].tolist() == pytest.approx(wanted, rel=1e-9, abs=1e-12)

@@ -8,6 +8,7 @@ from scipy import special, stats
 
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.groups import integrator
+from synthstats_lightning.scoring.marginals.groups.common_target import CommonIntegrated
 from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 from synthstats_lightning.scoring.marginals.integration import integrate
 from tests.scoring.marginals.test_density import Builder
@@ -55,18 +56,24 @@ def by_quadrature(theta: np.ndarray) -> float:
 
 def test_persons_of_a_large_model_are_integrated_out_although_much_is_left() -> None:
     density = ratings()
-    found = integrate(density)
-    assert isinstance(found, GroupIntegrated)
-    assert found.dimension == ITEMS + LEVELS - 1 > integrator.MOST_LEFT
     theta = 0.7 * torch.randn(
-        3, found.dimension, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+        3, ITEMS + LEVELS - 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64
     )
-    log_prior, rows = found.log_prior_and_likelihood(theta)
     wanted = [by_quadrature(each) for each in theta.numpy()]
+    prior = stats.norm.logpdf(theta.numpy(), scale=1.5).sum(1)
+    found = integrate(density)
+    assert isinstance(found, CommonIntegrated)
+    assert found.dimension == ITEMS + LEVELS - 1 > integrator.MOST_LEFT
+    assert found.curve is not None
+    x = found.curve.coordinates(theta)
+    log_prior, rows = found.log_prior_and_likelihood(x)
     np.testing.assert_allclose(rows.sum(1).numpy(), wanted, atol=1e-5)
-    np.testing.assert_allclose(
-        log_prior.numpy(), stats.norm.logpdf(theta.numpy(), scale=1.5).sum(1), atol=1e-10
-    )
+    np.testing.assert_allclose((log_prior - found.curve.parameters(x)[1]).numpy(), prior, atol=1e-9)
+    each = integrator.integrate_groups_of_many(density)
+    assert isinstance(each, GroupIntegrated)
+    log_prior, rows = each.log_prior_and_likelihood(theta)
+    np.testing.assert_allclose(rows.sum(1).numpy(), wanted, atol=1e-5)
+    np.testing.assert_allclose(log_prior.numpy(), prior, atol=1e-10)
 
 
 def test_of_a_smaller_model_nothing_is_taken_so() -> None:
