@@ -63,6 +63,9 @@ class Design:
         columns, coefficients, origin = self.affine
         if self._matrix is not None:
             return x @ self._matrix.mT + origin[:, None]
+        if self.products is not None and not torch.is_grad_enabled():
+            products, factor = self.products
+            return products.at(factor, x) + origin[:, None]
         padded = torch.nn.functional.pad(x, (0, 1))
         found = origin[:, None].expand(len(x), x.shape[1], -1)
         for entry in range(columns.shape[1]):
@@ -79,11 +82,21 @@ class Design:
             return (self._matrix.mT * weight[:, None, :]) @ self._matrix
         if self.products is not None and not torch.is_grad_enabled():
             products, factor = self.products
-            rows, columns = torch.tril_indices(self.size, self.size)
-            found = weight.new_zeros(len(weight), self.size, self.size)
-            found[:, rows, columns] = found[:, columns, rows] = products.sums(factor, weight)[:-1].T
-            return found
+            return products.gram(factor, weight)
         return normal_equations([self.rows._replace(scale=weight.rsqrt())], self.size)[0]
+
+    def signed_gram(
+        self, weight: Float[Tensor, "particles elements"]
+    ) -> Float[Tensor, "particles size size"]:
+        """As `gram`, of weights that may be negative.
+
+        Args:
+            weight: One for each row.
+        """
+        if self._matrix is not None or (self.products is not None and not torch.is_grad_enabled()):
+            return self.gram(weight)
+        above = weight.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+        return self.gram(weight + 2.0 * above) - self.gram((2.0 * above).expand_as(weight))
 
     def back(
         self, value: Float[Tensor, "particles points elements"]
@@ -95,6 +108,9 @@ class Design:
         """
         if self._matrix is not None:
             return value @ self._matrix
+        if self.products is not None and not torch.is_grad_enabled():
+            products, factor = self.products
+            return products.back(factor, value)
         columns, coefficients, _ = self.affine
         products = (value[..., None] * coefficients[:, None]).flatten(2)
         zeros = products.new_zeros(*products.shape[:2], self.size + 1)
@@ -133,16 +149,30 @@ class Design:
             second: The other element of each pair.
         """
         if self._matrix is not None:
-            whole = self._matrix @ covariance @ self._matrix.mT
+            half = self._matrix @ covariance
+            if len(first) * 4 < len(self._matrix[0]) ** 2:
+                parts = torch.split(torch.arange(len(first)), len(self._matrix[0]))
+                rows = self._matrix.expand(len(half), -1, -1)
+                return torch.cat([(half[:, first[k]] * rows[:, second[k]]).sum(-1) for k in parts], 1)
+            whole = half @ self._matrix.mT
             return whole.flatten(1)[:, first * whole.shape[-1] + second]
         columns, coefficients, _ = self.affine
+        entries = range(columns.shape[1])
         padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
+        found = padded.new_zeros(1, 1)
+        if len(first) * len(entries) < len(columns) * (self.size + 1):
+            flat = padded.flatten(1)
+            for entry in entries:
+                for other in entries:
+                    place = columns[first, entry] * (self.size + 1) + columns[second, other]
+                    weight = coefficients[:, first, entry] * coefficients[:, second, other]
+                    found = found + pick_last(flat, place) * weight
+            return found
         half = padded.new_zeros(1, 1, 1)
-        for entry in range(columns.shape[1]):
+        for entry in entries:
             half = half + padded[:, columns[:, entry]] * coefficients[:, :, entry, None]
         half = half.expand(len(padded), len(columns), -1).flatten(1)
-        found = padded.new_zeros(1, 1)
-        for entry in range(columns.shape[1]):
+        for entry in entries:
             place = first * (self.size + 1) + columns[second, entry]
             found = found + pick_last(half, place) * coefficients[:, second, entry]
         return found

@@ -71,7 +71,14 @@ class Products:
         row = torch.arange(number)[:, None].expand_as(one)
         at = (places.table[one, other].flatten().numpy(), row.flatten().numpy())
         self._matrix = csr_matrix((values.flatten().numpy(), at), shape=(len(places.rows), number))
+        # entries that any row adds to, without the last one, which belongs nowhere
+        reached = np.flatnonzero(np.diff(self._matrix.indptr)[:-1])
+        self._reached, self._reached_matrix = torch.from_numpy(reached), self._matrix[reached]
         self._usable = bool(values.isfinite().all())
+        inside = affine.columns.numpy() < size
+        place = (np.repeat(np.arange(number), inside.sum(1)), affine.columns.numpy()[inside])
+        self._rows = csr_matrix((self._reference.numpy()[inside], place), shape=(number, size))
+        self._columns_of = self._rows.T.tocsr()
         # the largest coefficient of each column tells its factor best
         flat, where = self._reference.flatten().numpy(), affine.columns.flatten().numpy()
         largest = np.zeros(size + 1, dtype=np.int64)
@@ -101,6 +108,28 @@ class Products:
         self._usable = len(coefficients) == 1
         return None
 
+    def at(
+        self, factor: Float[Tensor, "#particles columns"], x: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points rows"]:
+        """The design times vectors, without gradients.
+
+        Args:
+            factor: By what each column's coefficients are larger, as `factor` says.
+            x: Values of the block.
+        """
+        return _product(self._rows, x * factor[:, None, :-1])
+
+    def back(
+        self, factor: Float[Tensor, "#particles columns"], value: Float[Tensor, "particles points rows"]
+    ) -> Float[Tensor, "particles points size"]:
+        """The transposed design times vectors, without gradients.
+
+        Args:
+            factor: By what each column's coefficients are larger, as `factor` says.
+            value: The vectors that are multiplied.
+        """
+        return _product(self._columns_of, value) * factor[:, None, :-1]
+
     def sums(
         self, factor: Float[Tensor, "#particles columns"], weight: Float[Tensor, "particles rows"]
     ) -> Float[Tensor, "numbers particles"]:
@@ -112,3 +141,28 @@ class Products:
         """
         found = torch.from_numpy(self._matrix @ np.ascontiguousarray(weight.detach().numpy().T))
         return found * (factor[:, self._places.rows] * factor[:, self._places.columns]).T
+
+    def gram(
+        self, factor: Float[Tensor, "#particles columns"], weight: Float[Tensor, "particles rows"]
+    ) -> Float[Tensor, "particles size size"]:
+        """The weighted sums as matrices, without gradients.
+
+        Args:
+            factor: By what each column's coefficients are larger, as `factor` says.
+            weight: What each row's outer product is multiplied by.
+        """
+        size = self._rows.shape[1]
+        rows, columns = self._places.rows[self._reached], self._places.columns[self._reached]
+        sums = torch.from_numpy(self._reached_matrix @ np.ascontiguousarray(weight.detach().numpy().T))
+        sums = (sums * (factor[:, rows] * factor[:, columns]).T).T
+        found = weight.new_zeros(len(weight), size * size)
+        found[:, rows * size + columns] = sums
+        found[:, columns * size + rows] = sums
+        return found.reshape(-1, size, size)
+
+
+def _product(matrix: csr_matrix, vectors: Float[Tensor, "particles points _"]) -> Tensor:
+    """A sparse matrix times vectors, which lie side by side in memory as it reads them."""
+    flat = vectors.detach().flatten(0, 1).numpy()
+    found = np.ascontiguousarray((matrix @ np.ascontiguousarray(flat.T)).T)
+    return torch.from_numpy(found).reshape(*vectors.shape[:2], -1)
