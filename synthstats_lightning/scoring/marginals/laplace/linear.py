@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -34,7 +36,16 @@ class Design:
         self.products = products
         one = torch.ones(1, 1, dtype=torch.float64)
         self.rows = Rows(affine, one, torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.bool))
-        self._matrix = None if is_sparse(self.rows, size) else dense(self.rows, size)
+        self._sparse = is_sparse(self.rows, size)
+
+    @cached_property
+    def _matrix(self) -> Float[Tensor, "#particles elements size"] | None:
+        return None if self._sparse else dense(self.rows, self.size)
+
+    @property
+    def _by_products(self) -> tuple[Products, Tensor] | None:
+        """What finds everything for all particles at once, where no gradient is to be followed."""
+        return None if torch.is_grad_enabled() else self.products
 
     def select(self, index: Tensor) -> Design:
         """That of some of the particles."""
@@ -51,7 +62,7 @@ class Design:
         Args:
             products: Made of a design of the same columns.
         """
-        factor = None if self._matrix is not None else products.factor(self.affine)
+        factor = products.factor(self.affine)
         return self if factor is None else Design(self.affine, self.size, (products, factor))
 
     def at(self, x: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points elements"]:
@@ -61,11 +72,11 @@ class Design:
             x: Values of the block.
         """
         columns, coefficients, origin = self.affine
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.at(factor, x) + origin[:, None]
         if self._matrix is not None:
             return x @ self._matrix.mT + origin[:, None]
-        if self.products is not None and not torch.is_grad_enabled():
-            products, factor = self.products
-            return products.at(factor, x) + origin[:, None]
         padded = torch.nn.functional.pad(x, (0, 1))
         found = origin[:, None].expand(len(x), x.shape[1], -1)
         for entry in range(columns.shape[1]):
@@ -78,11 +89,11 @@ class Design:
         Args:
             weight: Positive, one for each row.
         """
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.gram(factor, weight)
         if self._matrix is not None:
             return (self._matrix.mT * weight[:, None, :]) @ self._matrix
-        if self.products is not None and not torch.is_grad_enabled():
-            products, factor = self.products
-            return products.gram(factor, weight)
         return normal_equations([self.rows._replace(scale=weight.rsqrt())], self.size)[0]
 
     def signed_gram(
@@ -93,7 +104,7 @@ class Design:
         Args:
             weight: One for each row.
         """
-        if self._matrix is not None or (self.products is not None and not torch.is_grad_enabled()):
+        if self._by_products is not None or self._matrix is not None:
             return self.gram(weight)
         above = weight.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
         return self.gram(weight + 2.0 * above) - self.gram((2.0 * above).expand_as(weight))
@@ -106,11 +117,11 @@ class Design:
         Args:
             value: The vectors that are multiplied.
         """
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.back(factor, value)
         if self._matrix is not None:
             return value @ self._matrix
-        if self.products is not None and not torch.is_grad_enabled():
-            products, factor = self.products
-            return products.back(factor, value)
         columns, coefficients, _ = self.affine
         products = (value[..., None] * coefficients[:, None]).flatten(2)
         zeros = products.new_zeros(*products.shape[:2], self.size + 1)
@@ -124,6 +135,9 @@ class Design:
         Args:
             covariance: That of the block.
         """
+        if self._by_products is not None and self._by_products[0].dense is not None:
+            products, factor = self._by_products
+            return products.dense.variances(factor[:, :-1], covariance)
         if self._matrix is not None:
             return ((self._matrix @ covariance) * self._matrix).sum(-1)
         columns, coefficients, _ = self.affine

@@ -16,6 +16,8 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
+from synthstats_lightning.scoring.marginals.gaussian.solution import few_entries
+from synthstats_lightning.scoring.marginals.laplace.dense_products import DenseProducts
 
 SAME = 1e-9
 """Relative differences of coefficients up to which they are the same: sums are of proposals, not scores."""
@@ -63,22 +65,15 @@ class Products:
         self._reference = affine.coefficients[0].detach()
         self._places = places
         number, entries = affine.columns.shape
-        first, second = torch.tril_indices(entries, entries)
-        one, other = affine.columns[:, first], affine.columns[:, second]
-        # both orders of a pair of one column's entries come to the same place
-        twice = torch.where((one == other) & (first != second), 2.0, 1.0)
-        values = self._reference[:, first] * self._reference[:, second] * twice
-        row = torch.arange(number)[:, None].expand_as(one)
-        at = (places.table[one, other].flatten().numpy(), row.flatten().numpy())
-        self._matrix = csr_matrix((values.flatten().numpy(), at), shape=(len(places.rows), number))
-        # entries that any row adds to, without the last one, which belongs nowhere
-        reached = np.flatnonzero(np.diff(self._matrix.indptr)[:-1])
-        self._reached, self._reached_matrix = torch.from_numpy(reached), self._matrix[reached]
-        self._usable = bool(values.isfinite().all())
-        inside = affine.columns.numpy() < size
-        place = (np.repeat(np.arange(number), inside.sum(1)), affine.columns.numpy()[inside])
-        self._rows = csr_matrix((self._reference.numpy()[inside], place), shape=(number, size))
-        self._columns_of = self._rows.T.tocsr()
+        self.dense: DenseProducts | None = None
+        self._usable = bool(self._reference.isfinite().all())
+        if not few_entries(entries, size):
+            self._usable &= DenseProducts.fits(number, size)
+            if self._usable:
+                one = Affine(affine.columns, self._reference[None], affine.origin[:1])
+                self.dense = DenseProducts(one.matrix(size)[0])
+        else:
+            self._find_matrices(affine.columns, size)
         # the largest coefficient of each column tells its factor best
         flat, where = self._reference.flatten().numpy(), affine.columns.flatten().numpy()
         largest = np.zeros(size + 1, dtype=np.int64)
@@ -86,6 +81,25 @@ class Products:
         largest[where[order]] = order
         self._largest = torch.from_numpy(largest)
         self._none = torch.from_numpy((where[largest] != np.arange(size + 1)) | (flat[largest] == 0.0))
+
+    def _find_matrices(self, columns: Int[Tensor, "rows entries"], size: int) -> None:
+        number, entries = columns.shape
+        first, second = torch.tril_indices(entries, entries)
+        one, other = columns[:, first], columns[:, second]
+        # both orders of a pair of one column's entries come to the same place
+        twice = torch.where((one == other) & (first != second), 2.0, 1.0)
+        values = self._reference[:, first] * self._reference[:, second] * twice
+        row = torch.arange(number)[:, None].expand_as(one)
+        at = (self._places.table[one, other].flatten().numpy(), row.flatten().numpy())
+        self._matrix = csr_matrix((values.flatten().numpy(), at), shape=(len(self._places.rows), number))
+        # entries that any row adds to, without the last one, which belongs nowhere
+        reached = np.flatnonzero(np.diff(self._matrix.indptr)[:-1])
+        self._reached, self._reached_matrix = torch.from_numpy(reached), self._matrix[reached]
+        self._usable &= bool(values.isfinite().all())
+        inside = columns.numpy() < size
+        place = (np.repeat(np.arange(number), inside.sum(1)), columns.numpy()[inside])
+        self._rows = csr_matrix((self._reference.numpy()[inside], place), shape=(number, size))
+        self._columns_of = self._rows.T.tocsr()
 
     def factor(self, affine: Affine) -> Float[Tensor, "#particles columns"] | None:
         """By what the coefficients of each column are larger than those of the matrix.
@@ -117,6 +131,8 @@ class Products:
             factor: By what each column's coefficients are larger, as `factor` says.
             x: Values of the block.
         """
+        if self.dense is not None:
+            return self.dense.at(factor[:, :-1], x)
         return _product(self._rows, x * factor[:, None, :-1])
 
     def back(
@@ -128,6 +144,8 @@ class Products:
             factor: By what each column's coefficients are larger, as `factor` says.
             value: The vectors that are multiplied.
         """
+        if self.dense is not None:
+            return self.dense.back(factor[:, :-1], value)
         return _product(self._columns_of, value) * factor[:, None, :-1]
 
     def sums(
@@ -151,6 +169,8 @@ class Products:
             factor: By what each column's coefficients are larger, as `factor` says.
             weight: What each row's outer product is multiplied by.
         """
+        if self.dense is not None:
+            return self.dense.gram(factor[:, :-1], weight)
         size = self._rows.shape[1]
         rows, columns = self._places.rows[self._reached], self._places.columns[self._reached]
         sums = torch.from_numpy(self._reached_matrix @ np.ascontiguousarray(weight.detach().numpy().T))
