@@ -123,9 +123,9 @@ class Design:
         if self._matrix is not None:
             return value @ self._matrix
         columns, coefficients, _ = self.affine
-        products = (value[..., None] * coefficients[:, None]).flatten(2)
-        zeros = products.new_zeros(*products.shape[:2], self.size + 1)
-        return zeros.index_add(2, columns.reshape(-1), products)[:, :, : self.size]
+        terms = (value[..., None] * coefficients[:, None]).flatten(2)
+        zeros = terms.new_zeros(*terms.shape[:2], self.size + 1)
+        return zeros.index_add(2, columns.reshape(-1), terms)[:, :, : self.size]
 
     def variances(
         self, covariance: Float[Tensor, "particles size size"]
@@ -135,9 +135,9 @@ class Design:
         Args:
             covariance: That of the block.
         """
-        if self._by_products is not None and self._by_products[0].dense is not None:
+        if self._by_products is not None:
             products, factor = self._by_products
-            return products.dense.variances(factor[:, :-1], covariance)
+            return products.variances(factor, covariance)
         if self._matrix is not None:
             return ((self._matrix @ covariance) * self._matrix).sum(-1)
         columns, coefficients, _ = self.affine

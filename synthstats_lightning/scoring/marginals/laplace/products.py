@@ -95,6 +95,7 @@ class Products:
         # entries that any row adds to, without the last one, which belongs nowhere
         reached = np.flatnonzero(np.diff(self._matrix.indptr)[:-1])
         self._reached, self._reached_matrix = torch.from_numpy(reached), self._matrix[reached]
+        self._reached_rows = self._reached_matrix.T.tocsr()
         self._usable &= bool(values.isfinite().all())
         inside = columns.numpy() < size
         place = (np.repeat(np.arange(number), inside.sum(1)), columns.numpy()[inside])
@@ -179,6 +180,21 @@ class Products:
         found[:, rows * size + columns] = sums
         found[:, columns * size + rows] = sums
         return found.reshape(-1, size, size)
+
+    def variances(
+        self, factor: Float[Tensor, "#particles columns"], covariance: Float[Tensor, "particles size size"]
+    ) -> Float[Tensor, "particles rows"]:
+        """Variances of what the design makes of a block, without gradients.
+
+        Args:
+            factor: By what each column's coefficients are larger, as `factor` says.
+            covariance: That of the block.
+        """
+        if self.dense is not None:
+            return self.dense.variances(factor[:, :-1], covariance)
+        rows, columns = self._places.rows[self._reached], self._places.columns[self._reached]
+        both = torch.where(rows == columns, 1.0, 2.0).to(torch.float64) * factor[:, rows] * factor[:, columns]
+        return _product(self._reached_rows, (covariance[:, rows, columns] * both)[:, None])[:, 0]
 
 
 def _product(matrix: csr_matrix, vectors: Float[Tensor, "particles points _"]) -> Tensor:

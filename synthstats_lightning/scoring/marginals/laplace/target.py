@@ -37,14 +37,14 @@ from synthstats_lightning.scoring.marginals.laplace.proposal import (
 from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.score import Integration
 
-DRAWS = 8
-"""Draws of the block for each value of the other parameters."""
+DRAWS, DRAWS_OF_MANY, MANY = 8, 4, 1_000
+"""Draws of the block for each value of the other parameters, and where more rows than this differ."""
 ALONE = 2_048
 """Draws where no other parameter is left to average over."""
 DRAWN = 64
 """Draws of which one stands for the posterior of the block."""
-LEAVE_ONE_OUT_WORK = 8e6
-"""Log-likelihoods of rows that leave-one-out may take, over which its draws are spread."""
+LEAVE_ONE_OUT_WORK, LEAVE_MANY_OUT_WORK = 8e6, 4e6
+"""Log-likelihoods of rows that leave-one-out may take for all its draws, and that of `MANY` rows may."""
 MATRIX_WORK = 1 / 160
 """What a multiplication of a block's dense matrices takes of a row's log-likelihood."""
 LEAST_PARTICLES = 250
@@ -147,7 +147,7 @@ class LaplaceIntegrated:
         if self.likelihood.kinked:
             return lambda: (own_alone(groups),)
         draws, _, _ = LEAVE_ONE_OUT_DRAWS
-        most = int(LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.copies.number))
+        most = int(self._work / (draws * LEAST_PARTICLES * self.copies.number))
         variance = proposal.factor.variances(part.design)
         cavity = cavities(self.likelihood, part.outer, proposal, variance)
         push = cavity.push(proposal.shift, groups)[0]
@@ -159,8 +159,7 @@ class LaplaceIntegrated:
 
     def log_likelihood(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, "particles rows"]:
         """Log density of the response given them, in equal shares of rows."""
-        everything = torch.ones(self.num_observations, dtype=torch.bool)
-        total = self.log_likelihood_given(theta, everything)
+        total = self.log_likelihood_given(theta, torch.ones(self.num_observations, dtype=torch.bool))
         return (total / self.num_observations)[:, None].expand(-1, self.num_observations)
 
     def log_prior_and_likelihood(
@@ -212,16 +211,20 @@ class LaplaceIntegrated:
         least, most, alone = limits
         if self.dimension == 0:
             return alone
-        left = LEAVE_ONE_OUT_WORK / particles - MATRIX_WORK * self.size**3
+        left = self._work / particles - MATRIX_WORK * self.size**3
         affordable = left / (times * self.copies.number)
         return 2 * max(least // 2, min(most // 2, int(affordable / 2)))
+
+    @property
+    def _work(self) -> float:
+        return LEAVE_ONE_OUT_WORK if self.copies.number <= MANY else LEAVE_MANY_OUT_WORK
 
     @property
     def most_particles(self) -> int:
         """Particles that leave-one-out is affordable for."""
         least, _, _ = LEAVE_ONE_OUT_DRAWS
         work = least * self.movers.most * self.copies.number + MATRIX_WORK * self.size**3
-        affordable = LEAVE_ONE_OUT_WORK / work
+        affordable = self._work / work
         return max(int(affordable), LEAST_PARTICLES)
 
     def added_densities(
@@ -235,7 +238,7 @@ class LaplaceIntegrated:
         """
         draws = self._affordable_draws(len(theta), 1, ADDED_DRAWS)
         last = self._last_added
-        if draws <= DRAWS and last is not None and last.is_of(theta, given):
+        if draws <= 2 * DRAWS and last is not None and last.is_of(theta, given):
             return last.found
         found, counts = [], self.copies.of(given)
         with torch.no_grad():
@@ -389,7 +392,8 @@ class LaplaceIntegrated:
         return self.size + 4 * self.copies.number + (2 + entries) * self.likelihood.elements
 
     def _total(self, theta: Tensor, given: Tensor, added: list[Tensor] | None = None) -> Tensor:
-        draws, found = ALONE if self.dimension == 0 else DRAWS, []
+        few = self.copies.number <= MANY
+        draws, found = ALONE if self.dimension == 0 else DRAWS if few else DRAWS_OF_MANY, []
         with torch.no_grad():
             for part in self._parts(theta, (draws if self.corrected else 1) * self._width):
                 proposal = self._propose(part, given)
