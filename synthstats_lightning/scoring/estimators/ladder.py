@@ -49,6 +49,8 @@ GOOD_ENOUGH = 0.6
 """Share of the effective sample size asked for at which the proposal of a dear target is adapted no more."""
 BRIDGE_COMPONENTS = 4
 """Student-t components kept where SMC starts: every gradient pays for each."""
+MANY_NOISY, DRAWS_OF_MANY = 1_000, 500
+"""Rows from which on densities that are estimates take so long that their draws are so many."""
 
 
 class Search(NamedTuple):
@@ -124,7 +126,7 @@ def climb(
     """
     if target.dimension == 0:
         return Posterior(without_parameters(target), None, target)
-    full, settings = settings, thriftier(settings, is_noisy(target)) if is_dear(target) else settings
+    full, settings = settings, thriftier(settings, target) if is_dear(target) else settings
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
     if is_straight(target):
@@ -187,19 +189,23 @@ def climb(
     return Posterior(particles, Search(pilot, proposal), target)
 
 
-def thriftier(settings: EngineSettings, noisy: bool) -> EngineSettings:
+def thriftier(settings: EngineSettings, target: Target) -> EngineSettings:
     """Settings for a target whose every density is a search of its own, of few parameters and one mode.
 
     Args:
         settings: Those of other targets.
-        noisy: Whether its density is an unbiased estimate, whose noise a good proposal must leave room for.
+        target: The target; its density may be an unbiased estimate, whose noise a good proposal must leave
+            room for.
     """
+    noisy, draws = is_noisy(target), max(settings.importance_draws // 4, 100)
+    if noisy and target.num_observations > MANY_NOISY:
+        draws = min(settings.importance_draws, DRAWS_OF_MANY)
     return replace(
         settings,
         prior_draws=max(settings.prior_draws // 4, 1),
         starts=max(settings.starts // 2, 2),
         adaptation_draws=max(settings.adaptation_draws // 2, 100),
-        importance_draws=max(settings.importance_draws // 4, 100),
+        importance_draws=draws,
         good_ess_fraction=settings.good_ess_fraction if noisy else GOOD_ENOUGH * settings.good_ess_fraction,
     )
 

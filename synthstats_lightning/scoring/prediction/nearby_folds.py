@@ -27,9 +27,10 @@ from synthstats_lightning.scoring.density.target import (
     is_noisy,
     log_likelihood_of,
     own_densities,
+    smooth_form,
 )
 from synthstats_lightning.scoring.estimators.importance import adapt, draw, refine, weigh
-from synthstats_lightning.scoring.estimators.ladder import Search
+from synthstats_lightning.scoring.estimators.ladder import DRAWS_OF_MANY, MANY_NOISY, Search
 from synthstats_lightning.scoring.estimators.mixture import (
     ComponentDensities,
     combine,
@@ -63,6 +64,8 @@ def of_refits(target: Target, settings: EngineSettings) -> EngineSettings:
         target: What is refitted.
         settings: Those of other targets; also of estimates, whose noise takes all draws.
     """
+    if is_noisy(target) and target.num_observations > MANY_NOISY:
+        return replace(settings, fold_draws=min(settings.fold_draws, DRAWS_OF_MANY))
     if is_noisy(target) or not is_dear(target):
         return settings
     return replace(
@@ -167,7 +170,9 @@ def nearby_posterior(
         if enough and sample.pareto_k < good_pareto_k(draws):
             return Nearby(whole, sample)
         if attempt == 0:
-            own = adapt(fold, refine(proposal, drawn, enrich=False), settings, generator, deadline)
+            # a proposal need not know the noise of what it is for
+            smooth = GivenRows(smooth_form(whole), given)
+            own = adapt(smooth, refine(proposal, drawn, enrich=False), settings, generator, deadline)
         else:
             own = refine(proposal, drawn, enrich=True)
         if own.mixture is None:

@@ -239,7 +239,7 @@ def cost(rows: int, entries: int, size: int) -> float:
         entries: Columns that each depends on.
         size: Elements of the block.
     """
-    products = SPARSE * entries**2 if _few(entries, size) else size**2
+    products = SPARSE * entries**2 if few_entries(entries, size) else size**2
     return size**3 / 3 + rows * products
 
 
@@ -250,10 +250,16 @@ def is_sparse(rows: Rows, size: int) -> bool:
         rows: Residuals that are affine in a block.
         size: Elements of the block.
     """
-    return _few(rows.affine.columns.shape[1], size)
+    return few_entries(rows.affine.columns.shape[1], size)
 
 
-def _few(entries: int, size: int) -> bool:
+def few_entries(entries: int, size: int) -> bool:
+    """Whether rows of so few entries are multiplied entry by entry.
+
+    Args:
+        entries: Entries of a row.
+        size: Elements of the block.
+    """
     return SPARSE * entries**2 < size**2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.marginals.laplace.copies import Copies
-from synthstats_lightning.scoring.marginals.laplace.leave_out import Movers, log_mean, movers_of
+from synthstats_lightning.scoring.marginals.laplace.leave_out import log_mean
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
+from synthstats_lightning.scoring.marginals.laplace.movers import Movers, all_with
 
 MANY = 128
 """Draws of the block at each of the posterior's draws."""
@@ -29,8 +31,9 @@ LARGEST_DIFFERENCE = 0.05
 """Nats by which elpd may change when rows that hardly move are followed in full: else more of them are."""
 FOLLOWED = 6
 """Draws from the posterior at which that is tried."""
-FOLLOWED_ROWS = 150
-"""Rows at most that are left out in turn there: those of more rows stand for the others."""
+FOLLOWED_ROWS, MOST_FOLLOWED = 150, 300_000
+"""Rows at most that are left out in turn there, and times how many rows there are in all: these stand for the
+others."""
 WEIGHED = 2
 """One in so many of the posterior's draws is looked at for its draws' weights."""
 BATCHES = 8
@@ -46,7 +49,7 @@ class Weighted(Protocol):
     copies: Copies
     likelihood: Likelihood
     movers: Movers
-    more_movers: list[Movers]
+    tried_movers: Callable[[], Iterable[Movers]]
 
     def leave_one_out_draws(self, particles: int) -> int:
         """Draws of the block for each of some particles."""
@@ -101,11 +104,10 @@ def check(target: Weighted, theta: Float[Tensor, "particles outer"]) -> Found | 
         error = _error_alone(target, theta) if target.dimension == 0 else 0.0
         if target.movers.every or target.likelihood.kinked:  # without a kinked row nothing moves
             return Found(error, target.movers) if error < LARGEST_ERROR else None
-        elements = target.likelihood.elements
-        every = movers_of(torch.ones(elements, elements, dtype=torch.bool), target.likelihood.groups)
-        chosen = _some_rows(target.num_observations)
+        chosen = _some_rows(target.num_observations, target.copies.number)
+        every = all_with(target.copies.chosen(chosen), target.likelihood.groups)
         whole = _followed(target, theta, every, chosen)
-        for movers in (target.movers, *target.more_movers):
+        for movers in target.tried_movers():
             far = float((_followed(target, theta, movers, chosen) - whole).mean().abs())
             if far < LARGEST_DIFFERENCE and error + far < LARGEST_ERROR:
                 return Found(error + far, movers)
@@ -129,10 +131,11 @@ def _error_alone(target: Weighted, theta: Tensor) -> float:
     return max(float(elpd.std()) / math.sqrt(BATCHES), evidence_error)
 
 
-def _some_rows(rows: int) -> Bool[Tensor, " rows"]:
+def _some_rows(rows: int, different: int = 0) -> Bool[Tensor, " rows"]:
     """Rows that stand for all, always the same."""
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(0))
-    return torch.zeros(rows, dtype=torch.bool).index_fill(0, order[:FOLLOWED_ROWS], True)
+    count = min(FOLLOWED_ROWS, max(MOST_FOLLOWED // max(different, 1), 1))
+    return torch.zeros(rows, dtype=torch.bool).index_fill(0, order[:count], True)
 
 
 def _followed(
@@ -140,7 +143,7 @@ def _followed(
 ) -> Float[Tensor, " particles"]:
     """Sums over rows of log densities of each given all others, by some movers, at a few posterior draws."""
     everything = torch.ones(target.num_observations, dtype=torch.bool)
-    if not bool(chosen.all()):
+    if not movers.every:
         movers = movers.of(target.copies.chosen(chosen), target.likelihood.groups)
     found = target.marginals_by(theta[:FOLLOWED], everything, 4, movers)
     # what a search that starts elsewhere changes in the whole is no row's

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -34,7 +36,16 @@ class Design:
         self.products = products
         one = torch.ones(1, 1, dtype=torch.float64)
         self.rows = Rows(affine, one, torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.bool))
-        self._matrix = None if is_sparse(self.rows, size) else dense(self.rows, size)
+        self._sparse = is_sparse(self.rows, size)
+
+    @cached_property
+    def _matrix(self) -> Float[Tensor, "#particles elements size"] | None:
+        return None if self._sparse else dense(self.rows, self.size)
+
+    @property
+    def _by_products(self) -> tuple[Products, Tensor] | None:
+        """What finds everything for all particles at once, where no gradient is to be followed."""
+        return None if torch.is_grad_enabled() else self.products
 
     def select(self, index: Tensor) -> Design:
         """That of some of the particles."""
@@ -51,7 +62,7 @@ class Design:
         Args:
             products: Made of a design of the same columns.
         """
-        factor = None if self._matrix is not None else products.factor(self.affine)
+        factor = products.factor(self.affine)
         return self if factor is None else Design(self.affine, self.size, (products, factor))
 
     def at(self, x: Float[Tensor, "particles points size"]) -> Float[Tensor, "particles points elements"]:
@@ -61,6 +72,9 @@ class Design:
             x: Values of the block.
         """
         columns, coefficients, origin = self.affine
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.at(factor, x) + origin[:, None]
         if self._matrix is not None:
             return x @ self._matrix.mT + origin[:, None]
         padded = torch.nn.functional.pad(x, (0, 1))
@@ -75,15 +89,25 @@ class Design:
         Args:
             weight: Positive, one for each row.
         """
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.gram(factor, weight)
         if self._matrix is not None:
             return (self._matrix.mT * weight[:, None, :]) @ self._matrix
-        if self.products is not None and not torch.is_grad_enabled():
-            products, factor = self.products
-            rows, columns = torch.tril_indices(self.size, self.size)
-            found = weight.new_zeros(len(weight), self.size, self.size)
-            found[:, rows, columns] = found[:, columns, rows] = products.sums(factor, weight)[:-1].T
-            return found
         return normal_equations([self.rows._replace(scale=weight.rsqrt())], self.size)[0]
+
+    def signed_gram(
+        self, weight: Float[Tensor, "particles elements"]
+    ) -> Float[Tensor, "particles size size"]:
+        """As `gram`, of weights that may be negative.
+
+        Args:
+            weight: One for each row.
+        """
+        if self._by_products is not None or self._matrix is not None:
+            return self.gram(weight)
+        above = weight.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+        return self.gram(weight + 2.0 * above) - self.gram((2.0 * above).expand_as(weight))
 
     def back(
         self, value: Float[Tensor, "particles points elements"]
@@ -93,12 +117,15 @@ class Design:
         Args:
             value: The vectors that are multiplied.
         """
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.back(factor, value)
         if self._matrix is not None:
             return value @ self._matrix
         columns, coefficients, _ = self.affine
-        products = (value[..., None] * coefficients[:, None]).flatten(2)
-        zeros = products.new_zeros(*products.shape[:2], self.size + 1)
-        return zeros.index_add(2, columns.reshape(-1), products)[:, :, : self.size]
+        terms = (value[..., None] * coefficients[:, None]).flatten(2)
+        zeros = terms.new_zeros(*terms.shape[:2], self.size + 1)
+        return zeros.index_add(2, columns.reshape(-1), terms)[:, :, : self.size]
 
     def variances(
         self, covariance: Float[Tensor, "particles size size"]
@@ -108,6 +135,9 @@ class Design:
         Args:
             covariance: That of the block.
         """
+        if self._by_products is not None:
+            products, factor = self._by_products
+            return products.variances(factor, covariance)
         if self._matrix is not None:
             return ((self._matrix @ covariance) * self._matrix).sum(-1)
         columns, coefficients, _ = self.affine
@@ -133,16 +163,30 @@ class Design:
             second: The other element of each pair.
         """
         if self._matrix is not None:
-            whole = self._matrix @ covariance @ self._matrix.mT
+            half = self._matrix @ covariance
+            if len(first) * 4 < len(self._matrix[0]) ** 2:
+                parts = torch.split(torch.arange(len(first)), len(self._matrix[0]))
+                rows = self._matrix.expand(len(half), -1, -1)
+                return torch.cat([(half[:, first[k]] * rows[:, second[k]]).sum(-1) for k in parts], 1)
+            whole = half @ self._matrix.mT
             return whole.flatten(1)[:, first * whole.shape[-1] + second]
         columns, coefficients, _ = self.affine
+        entries = range(columns.shape[1])
         padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
+        found = padded.new_zeros(1, 1)
+        if len(first) * len(entries) < len(columns) * (self.size + 1):
+            flat = padded.flatten(1)
+            for entry in entries:
+                for other in entries:
+                    place = columns[first, entry] * (self.size + 1) + columns[second, other]
+                    weight = coefficients[:, first, entry] * coefficients[:, second, other]
+                    found = found + pick_last(flat, place) * weight
+            return found
         half = padded.new_zeros(1, 1, 1)
-        for entry in range(columns.shape[1]):
+        for entry in entries:
             half = half + padded[:, columns[:, entry]] * coefficients[:, :, entry, None]
         half = half.expand(len(padded), len(columns), -1).flatten(1)
-        found = padded.new_zeros(1, 1)
-        for entry in range(columns.shape[1]):
+        for entry in entries:
             place = first * (self.size + 1) + columns[second, entry]
             found = found + pick_last(half, place) * coefficients[:, second, entry]
         return found

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.marginals.laplace.leave_out import log_mean
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Prior
@@ -44,6 +46,23 @@ class Last(NamedTuple):
     found: Marginals
 
 
+class LastAdded(NamedTuple):
+    """The densities of single rows given some others, which are found with those of the others together."""
+
+    theta: Tensor
+    given: Tensor
+    found: Float[Tensor, "particles rows"]
+
+    def is_of(self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"]) -> bool:
+        """Whether it is of some particles and rows.
+
+        Args:
+            theta: The particles.
+            given: The rows.
+        """
+        return torch.equal(self.given, given) and torch.equal(self.theta, theta)
+
+
 class Weighted(NamedTuple):
     """Draws of a block and what they weigh.
 
@@ -58,3 +77,8 @@ class Weighted(NamedTuple):
     weight: Float[Tensor, "particles points"]
     rows: Float[Tensor, "particles points rows"]
     alone: Float[Tensor, " particles"]
+
+    @property
+    def added(self) -> Float[Tensor, "particles rows"]:
+        """Log density of one more of each row."""
+        return log_mean(self.weight[..., None] + self.rows, 1) - log_mean(self.weight, 1)[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,20 +17,12 @@ from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, No
 from synthstats_lightning.scoring.marginals.laplace.adjoint import Slopes, mass_at_mode, with_gradient
 from synthstats_lightning.scoring.marginals.laplace.check import check
 from synthstats_lightning.scoring.marginals.laplace.copies import Changes, Copies
-from synthstats_lightning.scoring.marginals.laplace.leave_out import (
-    MOVED,
-    MOVED_A_LITTLE,
-    Movers,
-    cavities,
-    log_mean,
-    movers_of,
-    moves,
-    without_each,
-)
+from synthstats_lightning.scoring.marginals.laplace.leave_out import cavities, log_mean, without_each
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer, Sites
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
+from synthstats_lightning.scoring.marginals.laplace.movers import Movers, candidates, first_movers, own_alone
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
-from synthstats_lightning.scoring.marginals.laplace.parts import Last, Part, Weighted
+from synthstats_lightning.scoring.marginals.laplace.parts import Last, LastAdded, Part, Weighted
 from synthstats_lightning.scoring.marginals.laplace.precision import Shape, known_of
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 from synthstats_lightning.scoring.marginals.laplace.products import Products
@@ -45,14 +37,14 @@ from synthstats_lightning.scoring.marginals.laplace.proposal import (
 from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.score import Integration
 
-DRAWS = 8
-"""Draws of the block for each value of the other parameters."""
+DRAWS, DRAWS_OF_MANY, MANY = 8, 4, 1_000
+"""Draws of the block for each value of the other parameters, and where more rows than this differ."""
 ALONE = 2_048
 """Draws where no other parameter is left to average over."""
 DRAWN = 64
 """Draws of which one stands for the posterior of the block."""
-LEAVE_ONE_OUT_WORK = 8e6
-"""Log-likelihoods of rows that leave-one-out may take, over which its draws are spread."""
+LEAVE_ONE_OUT_WORK, LEAVE_MANY_OUT_WORK = 8e6, 4e6
+"""Log-likelihoods of rows that leave-one-out may take for all its draws, and that of `MANY` rows may."""
 MATRIX_WORK = 1 / 160
 """What a multiplication of a block's dense matrices takes of a row's log-likelihood."""
 LEAST_PARTICLES = 250
@@ -63,7 +55,7 @@ ADDED_DRAWS = (8, 64, 512)
 """The same of the densities of rows that are not given."""
 FOLLOWED = 12
 """Numbers of rows and elements that are held for each particle whose gradient is followed."""
-MEMORY = 4_000_000
+MEMORY = 8_000_000
 """Most numbers held at once."""
 
 
@@ -109,12 +101,12 @@ class LaplaceIntegrated:
         self.shape, self._products = self._find_shape()
         self.corrected = True
         self._last: Last | None = None
+        self._last_added: LastAdded | None = None
         # not at 0, where derivatives of some likelihoods vanish
         noise = torch.randn(1, self.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         self.starts = Starts(1e-3 * noise)
-        every = torch.ones(self.likelihood.elements, self.likelihood.elements, dtype=torch.bool)
-        self.movers: Movers = movers_of(every, self.likelihood.groups)
-        self.more_movers: list[Movers] = []
+        self.movers: Movers = first_movers(self.likelihood.groups)
+        self.tried_movers: Callable[[], Iterable[Movers]] = lambda: (self.movers,)
 
     @property
     def integration(self) -> Integration:
@@ -142,28 +134,24 @@ class LaplaceIntegrated:
             part = next(self._parts(theta, 1))
             proposal = self._propose(part, self._everything)
         found = copy.copy(self)
-        found._last = None
+        found._last, found._last_added = None, None
         if bool(proposal.log_mass.isfinite().all()):
             found.starts = Starts(proposal.mean + self.starts.default)
-            found.movers, *found.more_movers = self._movers(moves(proposal, part.design))
+            found.tried_movers = self._movers(part, proposal)
+            found.movers = next(iter(found.tried_movers()))
         return found
 
-    def _movers(self, moved: Tensor) -> list[Movers]:
+    def _movers(self, part: Part, proposal: Proposal) -> Callable[[], Iterable[Movers]]:
         """What moves with which row: as little as may do, then more, for where a check says so."""
+        groups = self.likelihood.groups
         if self.likelihood.kinked:
-            return [movers_of(torch.zeros_like(moved, dtype=torch.bool), self.likelihood.groups)]
+            return lambda: (own_alone(groups),)
         draws, _, _ = LEAVE_ONE_OUT_DRAWS
-        most = LEAVE_ONE_OUT_WORK / (draws * LEAST_PARTICLES * self.copies.number)
-        found: list[Movers] = []
-        for threshold in MOVED:
-            movers = movers_of(moved >= threshold, self.likelihood.groups)
-            if not found or movers.most < found[0].most:
-                found.insert(0, movers)
-        for threshold in MOVED_A_LITTLE:
-            movers = movers_of(moved >= threshold, self.likelihood.groups)
-            if found[-1].most < movers.most <= most:
-                found.append(movers)
-        return found
+        most = int(self._work / (draws * LEAST_PARTICLES * self.copies.number))
+        variance = proposal.factor.variances(part.design)
+        cavity = cavities(self.likelihood, part.outer, proposal, variance)
+        push = cavity.push(proposal.shift, groups)[0]
+        return lambda: candidates(proposal, part.design, push, groups, most)
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
         """Log prior density of the parameters outside of the block, in nats."""
@@ -171,8 +159,7 @@ class LaplaceIntegrated:
 
     def log_likelihood(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, "particles rows"]:
         """Log density of the response given them, in equal shares of rows."""
-        everything = torch.ones(self.num_observations, dtype=torch.bool)
-        total = self.log_likelihood_given(theta, everything)
+        total = self.log_likelihood_given(theta, torch.ones(self.num_observations, dtype=torch.bool))
         return (total / self.num_observations)[:, None].expand(-1, self.num_observations)
 
     def log_prior_and_likelihood(
@@ -188,7 +175,12 @@ class LaplaceIntegrated:
         counts = self.copies.of(given)
         if torch.is_grad_enabled() and theta.requires_grad:
             return with_gradient(theta, lambda x: self._total(x, counts), lambda x: self._slopes(x, counts))
-        return self._total(theta, counts)
+        if not self.corrected or bool(given.all()) or self.dimension == 0:
+            return self._total(theta, counts)
+        added: list[Tensor] = []
+        total = self._total(theta, counts, added)
+        self._last_added = LastAdded(theta.clone(), given.clone(), self.copies.spread(torch.cat(added)))
+        return total
 
     def marginals(
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"] | None = None
@@ -219,16 +211,20 @@ class LaplaceIntegrated:
         least, most, alone = limits
         if self.dimension == 0:
             return alone
-        left = LEAVE_ONE_OUT_WORK / particles - MATRIX_WORK * self.size**3
+        left = self._work / particles - MATRIX_WORK * self.size**3
         affordable = left / (times * self.copies.number)
         return 2 * max(least // 2, min(most // 2, int(affordable / 2)))
+
+    @property
+    def _work(self) -> float:
+        return LEAVE_ONE_OUT_WORK if self.copies.number <= MANY else LEAVE_MANY_OUT_WORK
 
     @property
     def most_particles(self) -> int:
         """Particles that leave-one-out is affordable for."""
         least, _, _ = LEAVE_ONE_OUT_DRAWS
         work = least * self.movers.most * self.copies.number + MATRIX_WORK * self.size**3
-        affordable = LEAVE_ONE_OUT_WORK / work
+        affordable = self._work / work
         return max(int(affordable), LEAST_PARTICLES)
 
     def added_densities(
@@ -240,15 +236,16 @@ class LaplaceIntegrated:
             theta: Parameters outside of the block.
             given: The rows that are given.
         """
-        found, counts = [], self.copies.of(given)
         draws = self._affordable_draws(len(theta), 1, ADDED_DRAWS)
+        last = self._last_added
+        if draws <= 2 * DRAWS and last is not None and last.is_of(theta, given):
+            return last.found
+        found, counts = [], self.copies.of(given)
         with torch.no_grad():
             for part in self._parts(theta, draws * self._width):
                 proposal = self._propose(part, counts)
                 noise = antithetic_noise(part.theta, draws, self.size)
-                drawn = self._weights(part, proposal, counts, noise)
-                total = log_mean(drawn.weight, 1)[:, None]
-                found.append(log_mean(drawn.weight[..., None] + drawn.rows, 1) - total)
+                found.append(self._weights(part, proposal, counts, noise).added)
         return self.copies.spread(torch.cat(found))
 
     def marginals_by(
@@ -371,8 +368,8 @@ class LaplaceIntegrated:
         """
         found = copy.copy(self)
         found.check = check
-        found.movers, found.more_movers = movers, []
-        found._last = None
+        found.movers, found.tried_movers = movers, lambda: (movers,)
+        found._last, found._last_added = None, None
         return found
 
     def checked_at(self, theta: Float[Tensor, "particles outer"]) -> LaplaceIntegrated | None:
@@ -394,8 +391,9 @@ class LaplaceIntegrated:
         entries = min(self.block.entries(self.predictor.node), 4)
         return self.size + 4 * self.copies.number + (2 + entries) * self.likelihood.elements
 
-    def _total(self, theta: Tensor, given: Tensor) -> Tensor:
-        draws, found = ALONE if self.dimension == 0 else DRAWS, []
+    def _total(self, theta: Tensor, given: Tensor, added: list[Tensor] | None = None) -> Tensor:
+        few = self.copies.number <= MANY
+        draws, found = ALONE if self.dimension == 0 else DRAWS if few else DRAWS_OF_MANY, []
         with torch.no_grad():
             for part in self._parts(theta, (draws if self.corrected else 1) * self._width):
                 proposal = self._propose(part, given)
@@ -403,6 +401,8 @@ class LaplaceIntegrated:
                     noise = antithetic_noise(part.theta, draws, self.size)
                     weights = self._weights(part, proposal, given, noise)
                     found.append(proposal.log_mass + log_mean(weights.weight, 1) + weights.alone)
+                    if added is not None:
+                        added.append(weights.added)
                 else:
                     found.append(proposal.log_mass + self._alone(part, proposal, given))
         return torch.cat(found)

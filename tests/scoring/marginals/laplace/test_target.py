@@ -17,7 +17,7 @@ from synthstats_lightning.scoring.marginals.gaussian import block as blocks
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
 from synthstats_lightning.scoring.marginals.groups.integrator import integrate_groups
 from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
-from synthstats_lightning.scoring.marginals.laplace.leave_out import movers_of
+from synthstats_lightning.scoring.marginals.laplace.movers import movers_of
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
 from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
 from synthstats_lightning.scoring.marginals.laplace.starts import Starts
