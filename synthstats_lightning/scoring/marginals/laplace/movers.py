@@ -18,7 +18,7 @@ from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
 
 MOVED = (0.1, 0.15, 0.2, 0.3, 0.4)
-"""Elements that would move by fewer standard deviations than this, were a row's own to move by one, hardly do:
+"""Elements that would move by fewer standard deviations than this, were a row's to move by one, do hardly:
 the largest of these with which a check agrees that nothing is missing."""
 MOVED_A_LITTLE = (0.03, 0.0)
 """Where many that hardly move change something together."""
