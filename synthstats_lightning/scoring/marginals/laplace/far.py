@@ -26,8 +26,8 @@ def far(
 ) -> Float[Tensor, "particles points rows"]:
     """What the log weights without each row lack of the elements that are not followed with it.
 
-    The second order, which adds up over many rows, is that of a particle's average draw. Of few rows each moves
-    further, and it would make the weights' tails heavier.
+    The second order, which adds up over many rows, is that of a particle's average draw. Of few rows each
+    moves further, and it would make the weights' tails heavier.
 
     Args:
         likelihood: Log-likelihood of rows at values of the predictor.
