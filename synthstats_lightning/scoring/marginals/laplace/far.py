@@ -9,7 +9,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.marginals.groups.grouping import Given, spread
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
-from synthstats_lightning.scoring.marginals.laplace.movers import Movers
+from synthstats_lightning.scoring.marginals.laplace.movers import MANY, Movers
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
 
 
@@ -26,7 +26,8 @@ def far(
 ) -> Float[Tensor, "particles points rows"]:
     """What the log weights without each row lack of the elements that are not followed with it.
 
-    The second order, which adds up over many rows, is that of the average draw of a particle.
+    The second order, which adds up over many rows, is that of a particle's average draw. Of few rows each
+    moves further, and it would make the weights' tails heavier.
 
     Args:
         likelihood: Log-likelihood of rows at values of the predictor.
@@ -59,6 +60,8 @@ def far(
     whole = spread(design.at(solved) - origin, likelihood.groups)
     products = (coupling[:, None] * slope[..., None]).mT
     first = whole - _listed(products, movers, whole.shape[2])
+    if whole.shape[2] < MANY:
+        return moved * first
     covariance = proposal.factor.covariance()
     wide = spread(design.variances(covariance @ design.signed_gram(bend) @ covariance), likelihood.groups)
     squares = (coupling.square() * bend[..., None]).mT[:, None]

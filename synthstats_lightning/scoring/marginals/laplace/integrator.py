@@ -25,7 +25,7 @@ MAX_BLOCK = 300
 """Most dimensions of a block without chains."""
 MAX_CHAINS = 1_000
 """Most dimensions of one of chains: leave-one-out takes its covariance as a matrix."""
-MAX_ROWS = 12_000
+MAX_ROWS = 2_500
 """Most rows of a response that differ: leave-one-out follows each row through those that it moves."""
 MAX_COST = 3e7
 """Most multiplications for one particle: a score takes some thousand particles, each several steps."""

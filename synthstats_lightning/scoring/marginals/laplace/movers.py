@@ -18,13 +18,15 @@ from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
 
 MOVED = (0.1, 0.15, 0.2, 0.3, 0.4)
-"""Elements that would move by fewer standard deviations than this, were a row's own to move by one, hardly move
-with it: the largest of these with which a check agrees that nothing is missing."""
+"""Elements that would move by fewer standard deviations than this, were a row's to move by one, do hardly:
+the largest of these with which a check agrees that nothing is missing."""
 MOVED_A_LITTLE = (0.03, 0.0)
 """Where many that hardly move change something together."""
 PUSHED = (0.5, 0.25, 0.1)
-"""Elements that move by fewer standard deviations than this without a row hardly move with it: tried first. One
-of many rows moves itself but a little, and what is correlated with it no further."""
+"""Elements that move by fewer standard deviations than this without a row hardly do: tried first. One of many
+rows moves itself but a little, and what is correlated with it no further."""
+MANY = 400
+"""Rows from which on these are tried."""
 MOST_PAIRS = 4_000_000
 """Pairs of elements beyond which not every one is looked at."""
 FEW_PAIRS = 250_000
@@ -125,7 +127,8 @@ def candidates(
         most: Elements that may move with a row where many that hardly do are followed.
     """
     reached = 0
-    for movers in pushed(proposal, design, push, groups):
+    many = len(push) >= MANY
+    for movers in pushed(proposal, design, push, groups) if many else ():
         if movers.most > reached:
             reached = movers.most
             yield movers
