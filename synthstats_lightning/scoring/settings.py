@@ -44,6 +44,8 @@ STRAIGHT_ROUNDS = 8
 """Most rounds that adapt it: beyond, in many dimensions, components only take the place of others."""
 STRAIGHT_GROWTH = 3
 """Times as many draws that its leave-one-out takes at most."""
+STRAIGHT_SE = 0.1
+"""Standard error of elpd, in nats, below which it takes no more draws."""
 FEWEST_PRIOR_DRAWS = 128
 
 
@@ -237,6 +239,7 @@ class EngineSettings:
             good_ess_fraction=STRAIGHT_SHARE * self.good_ess_fraction,
             adaptation_rounds=min(self.adaptation_rounds, STRAIGHT_ROUNDS),
             loo_growth=min(self.loo_growth, STRAIGHT_GROWTH),
+            max_elpd_se=max(self.max_elpd_se, STRAIGHT_SE),
         )
 
     def up_to(self, score: LastScore) -> EngineSettings:

@@ -33,7 +33,7 @@ FEW_LEFT = 8
 """Dimensions that may be left where a normal approximation of more of them could be taken instead."""
 MOST_LEFT = 64
 """Dimensions that may be left where there is nothing else."""
-FEWEST_CURVED = 7
+FEWEST_CURVED = 9
 """Dimensions from which on these are straightened: proposals fit bent posteriors of fewer well enough."""
 SCOUTS = 128
 """Prior draws of the other parameters, of which the best is where the search for their mode begins."""
