@@ -172,25 +172,20 @@ def volatilities(
     return torch.sqrt(torch.stack(broadcast_tensors(*found), -1))
 
 
-def _nodes(count: int) -> tuple[Tensor, Tensor]:
+def _nodes() -> tuple[Tensor, Tensor]:
     """Places on the positive half line and logs of weights, for integrals of smooth decaying functions.
 
     The trapezoidal rule in `u` with `z = exp(u - exp(-u))` (Takahasi and Mori 1974), whose places crowd
     towards zero, where a missing entry may change the next variances on a scale of its own.
-
-    Args:
-        count: Number of places.
     """
-    u = torch.linspace(-3.0, 2.4, count, dtype=torch.float64)
+    u = torch.linspace(-3.0, 2.4, _COUNT, dtype=torch.float64)
     z = torch.exp(u - torch.exp(-u))
     return z, torch.log((u[1] - u[0]) * z * (1.0 + torch.exp(-u)))
 
 
 _COUNT = 64
 _REPLICATES = 256
-_PLACES, _LOG_WEIGHTS = _nodes(_COUNT)
-_FEWER = _nodes(48)
-"""For every entry in turn: to 1e-7 of what the usual nodes give."""
+_PLACES, _LOG_WEIGHTS = _nodes()
 _ONE = torch.ones((), dtype=torch.float64)
 _TOGETHER = 8
 """Ratios of variances whose logarithm is taken together."""
@@ -331,8 +326,8 @@ class GARCH11(Definition):
         total, length = own.sum(-1), len(value)
         before = own.cumsum(-1) - own
         changed = torch.empty_like(own)
-        squares = _FEWER[0].square()
-        weights = _FEWER[1] - 0.5 * squares - HALF_LOG_TWO_PI + LOG_TWO
+        squares = _PLACES.square()
+        weights = _LOG_WEIGHTS - 0.5 * squares - HALF_LOG_TWO_PI + LOG_TWO
         with torch.no_grad():
             fitted = value.square() / variance
             for t in range(length):
