@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthstats_lightning.programs.graph import ModelGraph
-from synthstats_lightning.scoring.density.equal_groups import EqualGroups
-from synthstats_lightning.scoring.density.equal_rows import Along, Kind, axes_of, different, in_part
+from synthstats_lightning.scoring.density.equal_groups import EqualGroups, readings_of
+from synthstats_lightning.scoring.density.equal_rows import Along, Kind, different, in_part
 from synthstats_lightning.scoring.density.structural import Shape
 
-FEWEST_GROUPS = 24
-"""Elements of a latent from which on it is worth the trouble."""
 WORTH = 0.25
 """Largest share of the rows that the answers may be."""
 
@@ -47,24 +45,17 @@ def find_equal_answers(
         moved: Nodes whose values depend on it.
         element: The element that each row reads, negative for none `[rows]`.
     """
-    (groups, *rest), count = shapes[latent] or (1,), len(response)
-    if groups < FEWEST_GROUPS or rest or len(shapes[graph.response]) != 1 or bool((element < 0).any()):
+    found = readings_of(graph, shapes, constants, len(response), latent, moved, element)
+    if found is None:
         return None
-    axes = axes_of(graph, shapes, constants, latent, moved)
-    if axes is None:
-        return None
-    along = {i: need for i, need in axes.items() if need is not None}
-    held = {i: np.asarray(constants[i]) for i in along if constants[i] is not None}
+    axes, along, held, rows, own = found
+    groups, count = shapes[latent][0], len(response)
     places = [i for i, need in along.items() if need.kind is Kind.PLACES]
     if any(i not in held for i in places):
         return None
     # what is read with its place along rows is read at the element's, as a matrix of both is not
     if any(not np.array_equal(held[i].reshape(-1), element) for i in places):
         return None
-    rows, own = (
-        [np.moveaxis(x, along[i].axis, 0).reshape(n, -1) for i, x in held.items() if along[i].kind is kind]
-        for kind, n in ((Kind.ROWS, count), (Kind.ELEMENTS, groups))
-    )
     kinds = different(own) if own else (np.zeros(1, dtype=np.int64), np.zeros(groups, dtype=np.int64))
     if kinds is None:
         return None

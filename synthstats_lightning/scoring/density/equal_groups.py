@@ -58,6 +58,59 @@ class EqualGroups(NamedTuple):
     kind: Int[Tensor, " groups"]
 
 
+class Readings(NamedTuple):
+    """What rows and elements read of a model's constants.
+
+    Attributes:
+        axes: See `axes_of`.
+        along: The axes that there are.
+        held: Values of the constants among their nodes.
+        rows: Those that run along rows, one a matrix `[rows, numbers]`.
+        own: Those that run along the latent's elements, likewise.
+    """
+
+    axes: Mapping[int, Along | None]
+    along: dict[int, Along]
+    held: dict[int, NDArray[Any]]
+    rows: list[NDArray[Any]]
+    own: list[NDArray[Any]]
+
+
+def readings_of(
+    graph: ModelGraph,
+    shapes: Sequence[Shape],
+    constants: Sequence[Tensor | None],
+    count: int,
+    latent: int,
+    moved: frozenset[int],
+    element: NDArray[np.int64],
+) -> Readings | None:
+    """What tells a latent's elements, and the rows that read them, apart; `None` where that is not known.
+
+    Args:
+        graph: The model graph, without discrete parameters.
+        shapes: Shape of every node.
+        constants: Value of every node that depends on no parameter.
+        count: Number of rows.
+        latent: Node of the latent whose elements the rows read.
+        moved: Nodes whose values depend on it.
+        element: The element that each row reads, negative for none `[rows]`.
+    """
+    groups, *rest = shapes[latent] or (1,)
+    if groups < FEWEST_GROUPS or rest or len(shapes[graph.response]) != 1 or bool((element < 0).any()):
+        return None
+    axes = axes_of(graph, shapes, constants, latent, moved)
+    if axes is None:
+        return None
+    along = {i: need for i, need in axes.items() if need is not None}
+    held = {i: np.asarray(constants[i]) for i in along if constants[i] is not None}
+    rows, own = (
+        [np.moveaxis(x, along[i].axis, 0).reshape(n, -1) for i, x in held.items() if along[i].kind is kind]
+        for kind, n in ((Kind.ROWS, count), (Kind.ELEMENTS, groups))
+    )
+    return Readings(axes, along, held, rows, own)
+
+
 def find_equal_groups(
     graph: ModelGraph,
     shapes: Sequence[Shape],
@@ -78,20 +131,13 @@ def find_equal_groups(
         moved: Nodes whose values depend on it.
         element: The element that each row reads, negative for none `[rows]`.
     """
-    (groups, *rest), count = shapes[latent] or (1,), len(response)
-    if groups < FEWEST_GROUPS or rest or len(shapes[graph.response]) != 1 or bool((element < 0).any()):
+    found = readings_of(graph, shapes, constants, len(response), latent, moved, element)
+    if found is None:
         return None
-    axes = axes_of(graph, shapes, constants, latent, moved)
-    if axes is None:
-        return None
-    along = {i: need for i, need in axes.items() if need is not None}
-    held = {i: np.asarray(constants[i]) for i in along if constants[i] is not None}
+    axes, along, held, rows, own = found
+    groups, count = shapes[latent][0], len(response)
     if any(need.kind is Kind.PLACES and i not in held for i, need in along.items()):
         return None
-    rows, own = (
-        [np.moveaxis(x, along[i].axis, 0).reshape(n, -1) for i, x in held.items() if along[i].kind is kind]
-        for kind, n in ((Kind.ROWS, count), (Kind.ELEMENTS, groups))
-    )
     answers = different([response[:, None], *rows])
     sizes = np.bincount(element, minlength=groups)
     if answers is None or groups * int(sizes.max()) > MOST_NUMBERS:
