@@ -62,7 +62,7 @@ class Readings(NamedTuple):
     """What rows and elements read of a model's constants.
 
     Attributes:
-        axes: See `axes_of`.
+        axes: Of each node that rows or elements read, what runs along which axis, as `axes_of` has it.
         along: The axes that there are.
         held: Values of the constants among their nodes.
         rows: Those that run along rows, one a matrix `[rows, numbers]`.

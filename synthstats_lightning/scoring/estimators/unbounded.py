@@ -100,7 +100,7 @@ class _Spike(NamedTuple):
     """A coordinate whose end makes a spike.
 
     Attributes:
-        coordinate: Which one.
+        coordinate: Which coordinate of the parameters it is.
         outward: Whether its end is at +inf or -inf.
         pure: Whether all replicates coincide in every row where some do: two of them then show it.
     """

@@ -70,7 +70,7 @@ class Alike(NamedTuple):
 
     Attributes:
         first: One of each kind `[kinds]`.
-        kind: Of each row `[rows]`.
+        kind: Of each row, the kind that it is of `[rows]`.
     """
 
     first: Int[Tensor, " kinds"]

@@ -66,7 +66,7 @@ class Curve(NamedTuple):
         """Parameters at some coordinates, and the log of the map's Jacobian there.
 
         Args:
-            x: The coordinates.
+            x: Coordinates of the parameters, standard normal about a posteriori.
         """
         bent = _bounded(x)
         log_scale = self._log_scale(bent)

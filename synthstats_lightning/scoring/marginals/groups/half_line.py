@@ -115,7 +115,7 @@ def normal_quantile(log_probability: Tensor) -> Tensor:
     """Normal quantiles of probabilities by their logarithms, also of those that underflow.
 
     Args:
-        log_probability: Below 0.
+        log_probability: Logarithms of the probabilities, below 0.
     """
     far = log_probability < FAR_BELOW
     near = torch.special.ndtri(torch.exp(torch.where(far, -1.0, log_probability)))

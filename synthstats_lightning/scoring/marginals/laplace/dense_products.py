@@ -16,7 +16,7 @@ class DenseProducts:
     Without gradients, and for many particles at once.
 
     Args:
-        design: The design.
+        design: The dense design, before columns are scaled.
     """
 
     def __init__(self, design: Float[Tensor, "rows size"]) -> None:
@@ -30,7 +30,7 @@ class DenseProducts:
 
         Args:
             rows: Rows of the design.
-            size: Its columns.
+            size: Columns of the design.
         """
         return rows * size * (size + 1) // 2 <= MOST_NUMBERS
 

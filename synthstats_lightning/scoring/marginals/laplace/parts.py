@@ -57,8 +57,8 @@ class LastAdded(NamedTuple):
         """Whether it is of some particles and rows.
 
         Args:
-            theta: The particles.
-            given: The rows.
+            theta: Parameters outside of the block, of all particles.
+            given: Which rows are given.
         """
         return torch.equal(self.given, given) and torch.equal(self.theta, theta)
 
