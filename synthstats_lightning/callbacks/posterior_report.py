@@ -65,9 +65,9 @@ class PosteriorReport(Callback):
 
     A share of the fresh programs is the prior's: the reference policy's, given the prior's prompts. All are
     weighted as draws from the mixture of both (Hesterberg 1995; Owen and Zhou 2000, "Safe and effective
-    importance sampling"): no weight exceeds target over prior, over that share, so that one program of a form
-    that the policy has learned to write too rarely does not decide the estimates. What is said of the policy
-    (how many score, residuals) is of its own programs.
+    importance sampling"): no weight exceeds target over prior, over that share. That bounds the weight of a
+    form that the policy has learned to write too rarely, but of none that the prior hardly writes either.
+    What is said of the policy (how many score, residuals) is of its own programs.
 
     Args:
         num_programs: Fresh programs per task, shared among the processes of a run; with `None` there is

@@ -45,9 +45,9 @@ def from_folder(
             written.
         tasks: Whose data are drawn; a task that is not given has no predictions.
         log_z: Learned log Z by name of the task, in nats, of a checkpoint.
-        blind: Programs of the prior that belong to these, likewise.
         fresh: Programs sampled from a checkpoint by name of the task, one entry a sample: what the run
             has not seen is then estimated from them.
+        blind: Programs of the prior that were drawn with these, likewise by name of the task.
         objective: Of the run, which says what the target of the fresh programs is; by default the reward.
         workers: Such as a `ProgramScorer`, for predictions and the scores of programs of comparison; without
             them there are neither.

@@ -31,8 +31,8 @@ class ProgramRecord:
         log_prob: Log-probability under the policy that sampled it last, in nats.
         reference_log_prob: Log-probability with the adapter off, in nats.
         count: How often it was sampled.
-        fresh: How many of these samples the policy wrote after training, at temperature 1: `log_prob` is then
-            exactly what they were sampled by, unless the prior wrote some of them.
+        fresh: How many of these samples were drawn after training, at temperature 1: `log_prob`, or
+            `mixture_log_prob` if there is one, is then exactly what they were sampled by.
         step: Training step at which it was first sampled; `None` where that is not known.
         span: Of the answer that it was first read from: the first of the tokens that hold it, and that behind
             the last; `None` where that is not known.

@@ -19,13 +19,13 @@ from synthstats_lightning.scoring.marginals.laplace.copies import Changes
 from synthstats_lightning.scoring.marginals.laplace.far import far
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
-from synthstats_lightning.scoring.marginals.laplace.movers import Movers
+from synthstats_lightning.scoring.marginals.laplace.movers import MOST_LEVERAGE, Movers
 from synthstats_lightning.scoring.marginals.laplace.proposal import Proposal
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
 SHIFT = 0.1
 """Step of the derivatives of single rows' log-likelihoods, in standard deviations of the predictor."""
-MOST_LEVERAGE = (1.0 - 1e-9, 0.95)
+MOST_LEVERAGES = (MOST_LEVERAGE, 0.95)
 """Largest curvature of a row's parabola over the proposal's precision: of one that the proposal was made of,
 and of one that was not."""
 
@@ -94,7 +94,7 @@ def cavities(
     if likelihood.kinked:
         # no parabola of one row is like it: draws stay where they are, and weights say all
         slope, curvature = torch.zeros_like(slope), torch.zeros_like(curvature)
-    curvature = torch.minimum(curvature.clamp_min(0.0), MOST_LEVERAGE[likelihood.shared] / v)
+    curvature = torch.minimum(curvature.clamp_min(0.0), MOST_LEVERAGES[likelihood.shared] / v)
     shift = spread(proposal.shift, groups)
     shrunk = 1.0 - v * curvature
     mean = (shift - v * slope) / shrunk
