@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentError
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jsonargparse import ActionConfigFile, ArgumentParser
 
+import synthstats_lightning
 from synthstats_lightning.__about__ import __version__
 from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.runtime.shipped import shipped_configs, shipped_file
@@ -49,14 +51,35 @@ OWN_COMMANDS = {
 }
 """What needs no trainer; each is a module of this room with `add_arguments` and `run`."""
 COMMANDS = TRAINER_COMMANDS | OWN_COMMANDS
+MANY_NAMES = 24
+"""Up to so many names that would be right are listed."""
+UNKNOWN_KEY = re.compile(r"(?:Group '([^']+)' .*)?[Oo]ption '([^']+)'")
+UNKNOWN_CLASS = re.compile(r"Expected a dot import path string: (\w+)")
 
 
 class OneLineErrors(ArgumentParser):
-    """A parser whose errors are one line and exit code 2."""
+    """A parser whose errors are one line and exit code 2, naming the key or class that was perhaps meant."""
+
+    def validate(self, *args: Any, **kwargs: Any) -> None:
+        """Checks a configuration; what is not a key of it is named with the nearest that is."""
+        try:
+            super().validate(*args, **kwargs)
+        except KeyError as error:
+            wrong = UNKNOWN_KEY.search(str(error))
+            if wrong is None or "nearest" in str(error):
+                raise
+            known = [action.dest for action in self._actions]
+            raise type(error)(f"{error}{nearest('.'.join(filter(None, wrong.groups())), known)}") from None
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Ends the process."""
-        fail(shorten(message))
+        text = shorten(message)
+        if wrong := UNKNOWN_CLASS.search(text):
+            from synthstats_lightning import objectives
+
+            known = [*synthstats_lightning.__all__, *objectives.__all__]
+            text = text.replace(wrong[0], f"no class {wrong[1]!r}{nearest(wrong[1], known)}")
+        fail(text)
 
 
 class ConfigByName(ActionConfigFile):
@@ -69,6 +92,23 @@ class ConfigByName(ActionConfigFile):
         except FileNotFoundError as error:
             raise ArgumentError(self, str(error)) from None
         super().__call__(parser, cfg, path, option_string)
+
+
+def nearest(wrong: str, known: Collection[str]) -> str:
+    """What is said behind a name that is not known: the nearest that is, or all where they are few.
+
+    Args:
+        wrong: The name as it was written; of a dotted one, the first part that differs counts.
+        known: Names that would be right, dotted or not.
+    """
+    names = {name for name in known if name != "help" and not name.endswith(".help")}
+    tops = sorted({name.split(".")[0] for name in names})
+    top = wrong.split(".")[0]
+    heads = {".".join(name.split(".")[: wrong.count(".") + 1]) for name in names}
+    near = get_close_matches(*((wrong, sorted(heads)) if top in tops else (top, tops)), n=1)
+    if near:
+        return f" (nearest: {near[0]})"
+    return f"; there are {', '.join(tops)}" if 0 < len(tops) <= MANY_NAMES else ""
 
 
 def find_config(value: str) -> str:

@@ -10,7 +10,7 @@ import yaml
 from synthstats_lightning.__about__ import __version__
 from synthstats_lightning.cli.errors import FAILED, WRONG_USAGE
 from synthstats_lightning.cli.main import main
-from synthstats_lightning.cli.parser import COMMANDS, find_config
+from synthstats_lightning.cli.parser import COMMANDS, find_config, nearest
 from synthstats_lightning.runtime.shipped import own_or_shipped, shipped_configs, shipped_file
 
 
@@ -122,6 +122,35 @@ def test_other_configurations_are_left_alone(tmp_path, monkeypatch):
         find_config("trainer/dpp")
     assert shipped_file("../pyproject.toml") is None
     assert shipped_file(shipped_configs() / "quickstart.yaml") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"trainer": {"max_step": 3}}, "(nearest: trainer.max_steps)"),
+        (
+            {"model": {"objective": {"class_path": "LogVarianc"}}},
+            "no class 'LogVarianc' (nearest: LogVariance)",
+        ),
+    ],
+)
+def test_what_is_not_known_is_named_with_the_nearest_that_is(capsys, tmp_path, written, said):
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump(written))
+    given = ["--config", "quickstart", "--config", str(path), "--print_config"]
+    code, _, errors = stopped(capsys, "fit", *given)
+    assert code == WRONG_USAGE
+    assert errors.count("\n") == 1
+    assert said in errors
+
+
+def test_the_nearest_name_or_all():
+    known = ["help", "model", "model.help", "model.init_args.objective", "trainer.max_steps"]
+    assert nearest("modle.objective", known) == " (nearest: model)"
+    assert nearest("trainer.max_step", known) == " (nearest: trainer.max_steps)"
+    assert nearest("qqq", known) == "; there are model, trainer"
+    assert nearest("qqq", []) == ""
+    assert nearest("qqq", [f"key_{number}" for number in range(100)]) == ""
 
 
 def test_files_that_configurations_name_are_shipped_too(tmp_path, monkeypatch):
