@@ -185,7 +185,8 @@ class TaskReport:
                 f" ± {error:.2f} from {self._drawn()}"
                 f" (effective {found['effective_sample_size']:.0f}),{bound} gap {found['log_z_gap']:+.2f}"
                 " nats;"
-                f" residual standard deviation {found['residual_std']:.2f} nats"
+                f" residual standard deviation {found['residual_std']:.2f} nats, nine tenths within"
+                f" {found['residual_q05']:+.2f} to {found['residual_q95']:+.2f}"
             )
         if "log_z_found" not in found:
             return f"log Z of {self.task}: {learned}but no program has a score"

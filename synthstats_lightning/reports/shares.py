@@ -113,7 +113,9 @@ def evaluation_metrics(
         prior's too); with a scored sample also `evidence` and `elpd` (means over scored samples, no elpd
         where none was computed), `structures` (distinct, over scored samples), `effective_structures`
         (exponential of their entropy), `top_structure_share` (of all samples), `residual_std` (over scored
-        samples), `log_z_importance` with `log_z_importance_se` (the prior's samples too), and `log_z_gap`.
+        samples) with the quantiles `residual_q05` and `residual_q95`, between which nine tenths of them lie
+        whatever a single program does, `log_z_importance` with `log_z_importance_se` (the prior's samples
+        too), and `log_z_gap`.
         Where the prior wrote some, also `effective_sample_size_of_policy`, by log π and without them.
     """
     scored = [record for record in records if record.score.scored]
@@ -131,6 +133,8 @@ def evaluation_metrics(
         residual = log_z - log_weight[np.isfinite(log_weight)]
         metrics |= {
             "residual_std": float(residual.std()),
+            "residual_q05": float(np.quantile(residual, 0.05)),
+            "residual_q95": float(np.quantile(residual, 0.95)),
             "log_z_importance": estimate.value,
             "log_z_gap": log_z - estimate.value,
         }

@@ -62,6 +62,9 @@ def test_evaluation_metrics_count_over_their_stated_denominators():
     # what failed is no part of the target
     residual = 4.0 + np.array([-1.0, -1.0, -2.0]) - np.array([0.5, 2.5, 7.5])
     assert metrics["residual_std"] == pytest.approx(residual.std())
+    # linear between the order statistics -5.5, 0.5 and 2.5
+    assert metrics["residual_q05"] == pytest.approx(-5.5 + 0.1 * 6.0)
+    assert metrics["residual_q95"] == pytest.approx(2.5 - 0.1 * 2.0)
     assert metrics["log_z_gap"] == pytest.approx(4.0 - metrics["log_z_importance"])
     assert evaluation_metrics([failed()], 0.0)["valid_rate"] == 0.0
 
