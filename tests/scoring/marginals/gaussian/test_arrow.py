@@ -167,7 +167,8 @@ def test_a_model_is_the_same_with_and_without(centred: bool, monkeypatch: pytest
         for found, dense in zip(
             with_arrow.marginals(theta, given), without.marginals(theta, given), strict=True
         ):
-            torch.testing.assert_close(found, dense, rtol=1e-10, atol=1e-10)
+            # of 965 nats rounding alone was 1.1e-7 on one kind of processor
+            torch.testing.assert_close(found, dense, rtol=1e-9, atol=1e-10)
 
     def total(target):
         return lambda points: target.log_prior_and_likelihood(points)[1].sum(1)
