@@ -162,3 +162,24 @@ def test_only_what_constants_explain_is_learned():
         [document({"op": "exp", "inputs": [x]}) for x in numbers],
     ):
         assert learn(list(zip(made, wrong, strict=True))) is None
+
+
+def test_constants_that_a_library_makes_one_of_where_they_are_equal_are_not_learned():
+    made = [("2.5", "3.5"), *probes(2, 0)]
+    apart, merged = [], []
+    for written in made:
+        each = [node(int(x), "int64") if x.isdigit() else node(float(x)) for x in written]
+        apart.append((written, document(*each)))
+        merged.append((written, document(*(each if written[0] != written[1] else each[:1]))))
+    assert learn(apart).filled(("4.5", "4.5")) == document(node(4.5), node(4.5))
+    assert learn(merged) is None
+
+
+def test_probes_show_every_constant_as_every_kind_of_number():
+    for count in (1, 2, 5):
+        made = probes(count, 7)
+        assert len(made) == PROBES
+        assert len({*made[-1]}) == 1
+        for slot in range(count):
+            assert sorted(written[slot].isdigit() for written in made) == [False, False, True]
+            assert len({written[slot] for written in made}) == PROBES
