@@ -45,6 +45,8 @@ NEARBY = 0.1
 """Of the response's range: how far values count as being near a number."""
 LEAST_COPIES = 5
 """Numbers of a set that agree, at least."""
+MOST_KEPT = 256
+"""Rows up to which it is kept what was found of a sequence."""
 MOST_ROWS = 2_000
 """More are thinned out evenly."""
 
@@ -122,6 +124,19 @@ def copied_in_order(numbers: Float[np.ndarray, " rows"], view: View) -> Copied:
         numbers: One for each row of the view.
         view: The response that they may repeat.
     """
+    if len(numbers) > MOST_KEPT:
+        return _copied_in_order(numbers, view)
+    # what columns and the centres of priors give, other programs of the task have, too
+    numbers = np.asarray(numbers, dtype=np.float64)
+    return _kept_in_order(numbers.tobytes(), view.values.tobytes(), view.cells, view.spacing)
+
+
+@lru_cache(maxsize=2048)
+def _kept_in_order(numbers: bytes, values: bytes, cells: float, spacing: float) -> Copied:
+    return _copied_in_order(np.frombuffer(numbers), View(np.frombuffer(values), cells, spacing))
+
+
+def _copied_in_order(numbers: Array, view: View) -> Copied:
     every = np.ones(len(numbers), dtype=bool)
     found = _in_order(numbers, view, every)
     values, counts = np.unique(numbers, return_counts=True)
