@@ -9,6 +9,7 @@ from typing import Any
 
 from synthstats_lightning.pool.own_names import in_own_names, with_known_names
 from synthstats_lightning.pool.settings import WorkerSettings
+from synthstats_lightning.pool.templates.known import KnownTemplates
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.literals import literal_copies, source_literals
 from synthstats_lightning.programs.more_rows import with_fitted_constants
@@ -54,6 +55,7 @@ class ProgramWorker:
         self.store = store
         self.sandbox = Sandbox(settings.limits, level=settings.sandbox)
         self.scoring = ScoringClient(settings.engine, confined=settings.sandbox != "none")
+        self.templates = KnownTemplates()
         self._lowered: set[int] = set()
 
     @property
@@ -81,7 +83,9 @@ class ProgramWorker:
         """
         started = time.perf_counter()
         try:
-            graph = self._build(source, message)
+            graph = self.templates.build(
+                source, message.schema, message.fingerprint, lambda text: self._build(text, message)
+            )
             score = self._stored_or_scored(graph, message)
             if score.message is not None:
                 score = replace(score, message=in_own_names(score.message, graph, message))

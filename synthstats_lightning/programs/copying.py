@@ -9,6 +9,7 @@ so that small integers, round numbers and zeros weigh next to nothing. What was 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 MOST_DIGITS = 12
 """Decimals beyond which a number is not one that somebody wrote down."""
+WRITTEN = 1e-13
+"""What a number may be off from its decimals, relative to it where it exceeds 1."""
 EXACT = 1e-3
 """Of the response's spacing: what agrees so closely is the same value."""
 HALF = 0.49
@@ -42,6 +45,8 @@ NEARBY = 0.1
 """Of the response's range: how far values count as being near a number."""
 LEAST_COPIES = 5
 """Numbers of a set that agree, at least."""
+MOST_KEPT = 256
+"""Rows up to which it is kept what was found of a sequence."""
 MOST_ROWS = 2_000
 """More are thinned out evenly."""
 
@@ -84,8 +89,14 @@ def spacing_of(values: Array) -> float:
 
 def decimals_of(values: Array) -> int:
     """Decimals with which numbers are written, at most `MOST_DIGITS`."""
+    allowed = WRITTEN * np.maximum(np.abs(values), 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = np.abs(values - np.round(values, MOST_DIGITS - 1))
+    if ((left > 2.0 * allowed) & (left < np.inf)).any():
+        # what fits fewer decimals fits more, but for rounding: most numbers fit none
+        return MOST_DIGITS
     for decimals in range(MOST_DIGITS):
-        if (np.abs(values - np.round(values, decimals)) <= 1e-13 * np.maximum(np.abs(values), 1.0)).all():
+        if (np.abs(values - np.round(values, decimals)) <= allowed).all():
             return decimals
     return MOST_DIGITS
 
@@ -113,6 +124,19 @@ def copied_in_order(numbers: Float[np.ndarray, " rows"], view: View) -> Copied:
         numbers: One for each row of the view.
         view: The response that they may repeat.
     """
+    if len(numbers) > MOST_KEPT:
+        return _copied_in_order(numbers, view)
+    # what columns and the centres of priors give, other programs of the task have, too
+    numbers = np.asarray(numbers, dtype=np.float64)
+    return _kept_in_order(numbers.tobytes(), view.values.tobytes(), view.cells, view.spacing)
+
+
+@lru_cache(maxsize=2048)
+def _kept_in_order(numbers: bytes, values: bytes, cells: float, spacing: float) -> Copied:
+    return _copied_in_order(np.frombuffer(numbers), View(np.frombuffer(values), cells, spacing))
+
+
+def _copied_in_order(numbers: Array, view: View) -> Copied:
     every = np.ones(len(numbers), dtype=bool)
     found = _in_order(numbers, view, every)
     values, counts = np.unique(numbers, return_counts=True)
@@ -130,7 +154,7 @@ def _in_order(numbers: Array, view: View, kept: Bool[np.ndarray, " rows"]) -> Co
     c, y = numbers[kept], view.values[kept]
     own = _resolution(c)
     spacing = view.spacing
-    limit = NEARLY_ALL if _row_bits(y, view.cells, 0.0).mean() < PLAIN_BITS else SHARE
+    limit = NEARLY_ALL if _mean_bits(y.tobytes(), view.cells) < PLAIN_BITS else SHARE
 
     def weigh(agree: Bool[np.ndarray, " rows"], tolerance: float, charge: float, least: float) -> Copied:
         agreeing = int(agree.sum())
@@ -198,12 +222,14 @@ def _as_set(numbers: Array, known: Array, view: View, slope: float = 1.0) -> Cop
     right = np.clip(np.searchsorted(known, tried), 1, len(known) - 1)
     gap = np.minimum(np.abs(tried - known[right - 1]), np.abs(tried - known[right]))
     agreeing = int((gap <= SLACK * tolerance).sum())
+    if agreeing < LEAST_COPIES:
+        return Copied()
     cells = min(view.cells, (high - low) / (2 * tolerance) + 1.0)
     # both may crowd together: values are counted near each number
     reach = NEARBY * (high - low)
     nearby = np.searchsorted(known, tried + reach, "right") - np.searchsorted(known, tried - reach)
     chance = float(np.minimum(nearby / (2 * NEARBY * cells), 1.0).mean())
-    if agreeing < LEAST_COPIES or agreeing <= chance * len(tried):
+    if agreeing <= chance * len(tried):
         return Copied()
     bits = len(tried) * _divergence(agreeing / len(tried), chance) - SET_CHARGE
     return Copied(max(bits, 0.0), agreeing)
@@ -215,8 +241,7 @@ def _refined(c: Array, y: Array, tolerance: float) -> tuple[float, float]:
     They are sought on pairs of rows, the same pairs for the same number of rows, and refined on those that
     agree.
     """
-    generator = np.random.default_rng(len(c))
-    first, last = generator.integers(len(c), size=(2, 8 * ANCHORS))
+    first, last = _pairs(len(c))
     distance = np.abs(y[first] - y[last])
     apart = (distance > 0) & (distance >= APART * np.ptp(y)) & (c[first] != c[last])
     first, last = first[apart][:ANCHORS], last[apart][:ANCHORS]
@@ -230,6 +255,14 @@ def _refined(c: Array, y: Array, tolerance: float) -> tuple[float, float]:
     agree = np.abs((c - offset) / slope - y) <= allowed
     best = agree[int(agree.sum(1).argmax())]
     return _least_squares(c[best], y[best])
+
+
+@lru_cache(maxsize=256)
+def _pairs(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and second rows of the pairs that are tried for so many rows."""
+    first, last = np.random.default_rng(rows).integers(rows, size=(2, 8 * ANCHORS))
+    first.flags.writeable = last.flags.writeable = False
+    return first, last
 
 
 def _least_squares(c: Array, y: Array) -> tuple[float, float]:
@@ -249,9 +282,21 @@ def _row_bits(values: Array, cells: float, tolerance: float) -> Array:
     return -np.log2(np.clip(chance, 1.0 / max(cells, 1.0), 1.0))
 
 
+@lru_cache(maxsize=64)
+def _mean_bits(values: bytes, cells: float) -> float:
+    # all programs of a task are compared with the same rows
+    return float(_row_bits(np.frombuffer(values), cells, 0.0).mean())
+
+
 def _resolution(numbers: Array) -> float:
     """The unit of the last decimal that numbers are written with; 0 if they have more than one writes."""
-    decimals = decimals_of(numbers)
+    return _unit(np.asarray(numbers, dtype=np.float64).tobytes())
+
+
+@lru_cache(maxsize=64)
+def _unit(numbers: bytes) -> float:
+    # the same numbers are compared with a response and with its logarithm
+    decimals = decimals_of(np.frombuffer(numbers))
     return 0.0 if decimals == MOST_DIGITS else 10.0**-decimals
 
 

@@ -66,7 +66,9 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
 
 def mixture_log_prob(mixture: StudentMixture, components: ComponentDensities) -> Float[Tensor, " particles"]:
     """Log density of the mixture, from those of its components."""
-    return (components.log_density + mixture.log_share[:, None]).logsumexp(0)
+    joint = components.log_density + mixture.log_share[:, None]
+    # most proposals have one component, and a sum of one term is that term
+    return joint[0] if len(joint) == 1 else joint.logsumexp(0)
 
 
 def sample_mixture(

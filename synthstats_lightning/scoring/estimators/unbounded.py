@@ -55,6 +55,8 @@ STEP = 1e-4
 """Step of the differences that give the locations' derivatives."""
 RANK = 1e-6
 """Directions in which locations move less than this, relative to the fastest, count as none."""
+FEW_STEPS = 6
+"""Parameters up to which a spike of all rows is first tried by one step, and only then moved at random."""
 STILL = 1e-10
 """Locations that a small step in all parameters moves by less than this much of the spread stand still."""
 FITTED = 1e-6
@@ -283,7 +285,9 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     centre[spike.coordinate] += spike.outward * OUTWARD
     chosen = torch.zeros(len(search.response), dtype=torch.bool)
     rank = 0
-    if _stands_still(search, centre, spike):
+    # of a few parameters a first step costs less than a look at whether they matter, and mostly suffices
+    late = everywhere and len(centre) <= FEW_STEPS
+    if not late and _stands_still(search, centre, spike):
         return None
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
@@ -298,6 +302,8 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
             chosen = known if everywhere else _fitted_together(slope, residual, known, search)
             dense = search.dense
             if everywhere and not _nearly_fitted(slope[dense], residual[dense], search.spread):
+                return None
+            if late and _stands_still(search, centre, spike):
                 return None
         # of a component of small weight some rows may have no two draws this time
         here = chosen & known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -45,13 +46,12 @@ def constrain_block(
     if block.transform is Transform.IDENTITY:
         return u, None
     if block.transform is Transform.POSITIVE:
-        x, log_jacobian = transforms.positive(u)
-        exact = [parameter.node in logs for parameter in block.parameters]
+        exact = tuple(parameter.node in logs for parameter in block.parameters)
         if all(exact):
-            return x, u
+            return transforms.exponential(u), u
+        x, log_jacobian = transforms.positive(u)
         if any(exact):
-            columns = torch.tensor(exact).repeat_interleave(torch.tensor(block.sizes))
-            log_jacobian = torch.where(columns, u, log_jacobian)
+            log_jacobian = torch.where(_columns(exact, tuple(block.sizes)), u, log_jacobian)
         return x, log_jacobian
     fraction, log_jacobian = transforms.unit(u)
     if block.transform is Transform.UNIT:
@@ -59,6 +59,14 @@ def constrain_block(
     x = torch.addcmul(intervals.lower, intervals.width, fraction)
     resolved = transforms.is_resolved(x, intervals.lower, intervals.upper)
     return x, torch.where(resolved, log_jacobian + intervals.log_width, -math.inf)
+
+
+@lru_cache(maxsize=256)
+def _columns(marked: tuple[bool, ...], sizes: tuple[int, ...]) -> Tensor:
+    """Which columns are of marked parameters."""
+    # kept for evaluations with gradients, too
+    with torch.inference_mode(False):
+        return torch.tensor(marked).repeat_interleave(torch.tensor(sizes))
 
 
 def row_sums(values: Tensor) -> Tensor:

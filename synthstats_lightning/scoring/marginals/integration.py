@@ -218,7 +218,8 @@ def given_up(target: Target) -> Target:
 
 def is_integrated(target: Target) -> TypeGuard[Integrated]:
     """Whether a block of a model's parameters was integrated out."""
-    return isinstance(target, Integrated)
+    # a protocol's members are looked up one by one: most targets lack this one
+    return hasattr(target, "integration") and isinstance(target, Integrated)
 
 
 def whole_model(target: Target) -> Density:

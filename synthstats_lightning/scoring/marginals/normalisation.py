@@ -10,6 +10,7 @@ Bayesian econometric models", section 4.3).
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -54,6 +55,10 @@ STANDARD_ERRORS = 6.0
 SLACK_PER_DIMENSION = 0.05
 """Nats by which the mass of a vector may seem to exceed 1, for each dimension: a fitted density is no exact
 one."""
+MOST_CONSTANTS = 64
+"""Numbers of a node whose parameters are constants, and of these, up to which its mass is kept."""
+MOST_KNOWN = 4_096
+"""Masses that are kept."""
 LARGEST = 1e300
 Floats = NDArray[np.float64]
 FINER = 32
@@ -102,6 +107,7 @@ class _Node(NamedTuple):
         shape: Its shape in the padded layout, without the particle axis.
         parameters: Values of its distribution's parameters, `[1, *shape]` or constant.
         latent: Whether its coordinates are the estimators', clamps included.
+        constant: Whether no parameter of it depends on a random node, and they are few.
     """
 
     name: str
@@ -109,6 +115,7 @@ class _Node(NamedTuple):
     shape: tuple[int, ...]
     parameters: list[Tensor]
     latent: bool
+    constant: bool = False
 
 
 def log_masses(
@@ -122,13 +129,35 @@ def log_masses(
         generator: Source of the exact draws.
     """
     for node in _nodes(compiled, values):
-        if node.distribution.event_rank:
-            excess = _of_vector(node, generator)
-        elif node.distribution.discrete:
-            excess = _of_count(node, generator)
-        else:
-            excess = _of_number(node, generator)
+        excess = _of_constants(node) if node.constant else _excess(node, generator)
         yield Mass(node.name, node.distribution.name, excess)
+
+
+def _excess(node: _Node, generator: torch.Generator) -> float:
+    if node.distribution.event_rank:
+        return _of_vector(node, generator)
+    return (_of_count if node.distribution.discrete else _of_number)(node, generator)
+
+
+_known: dict[tuple[object, ...], tuple[Distribution, float]] = {}
+
+
+def _of_constants(node: _Node) -> float:
+    """The same for constant parameters, which many programs share: found once, whichever comes first.
+
+    Draws are seeded by the distribution and its parameters alone.
+    """
+    parameters = [(tuple(each.shape), each.numpy().tobytes()) for each in node.parameters]
+    key = (id(node.distribution), node.shape, node.latent, *parameters)
+    # held on to, so that no other distribution has its id
+    if key not in _known:
+        told = repr((node.distribution.name, node.shape, node.latent, parameters))
+        seed = int.from_bytes(hashlib.sha256(told.encode()).digest()[:7], "big")
+        excess = _excess(node, torch.Generator().manual_seed(seed))
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[key] = node.distribution, excess
+    return _known[key][1]
 
 
 def log_mass(distribution: Distribution, *parameters: Tensor, generator: torch.Generator) -> float:
@@ -159,7 +188,10 @@ def _nodes(compiled: Compiled, values: Sequence[Tensor | None]) -> Iterator[_Nod
             parameters.append(value.to(torch.float64))
         else:
             shape = core_view(compiled.shapes[index], distribution.event_rank, rank)
-            yield _Node(str(node.attributes["name"]), distribution, shape, parameters, True)
+            constant = all(compiled.constants[place] is not None for place in inputs)
+            few = math.prod(shape) + sum(each.numel() for each in parameters) <= MOST_CONSTANTS
+            name = str(node.attributes["name"])
+            yield _Node(name, distribution, shape, parameters, True, constant and few)
     response = _response(compiled, values)
     if response is not None:
         yield response

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple, cast
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -42,13 +41,13 @@ def start(compiled: Compiled, theta: Tensor, splits: Sequence[int], logs: Set[in
         logs: Nodes that are evaluated by their logarithms.
     """
     found = Start([None] * compiled.num_slots, [], [])
-    pieces = torch.split(theta, list(splits), 1) if len(splits) > 1 else (theta,)
+    pieces = theta.split_with_sizes(list(splits), 1) if len(splits) > 1 else (theta,)
     for block, piece in zip(compiled.blocks, pieces, strict=False):
         x, log_jacobian = constrain_block(block, piece, compiled.intervals, logs)
         found.constrained.append(x)
         if log_jacobian is not None:
             found.jacobian.append(row_sums(log_jacobian))
-        members = torch.split(x, block.sizes, 1) if len(block.parameters) > 1 else (x,)
+        members = x.split_with_sizes(block.sizes, 1) if len(block.parameters) > 1 else (x,)
         for parameter, member in zip(block.parameters, members, strict=True):
             found.values[parameter.node] = padded(member, parameter, compiled.rank)
     for dependent, piece in zip(compiled.dependents, pieces[len(compiled.blocks) :], strict=False):

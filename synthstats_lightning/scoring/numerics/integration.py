@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,13 @@ FIRST_PANELS = 80
 Vector = NDArray[np.float64]
 
 
+@lru_cache(maxsize=8)
 def stretched(points: int = POINTS) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
     """Points `sinh(t)` of a trapezoidal rule in t, and the logs of their weights."""
-    t = torch.linspace(-REACH, REACH, points, dtype=torch.float64)
-    return torch.sinh(t), torch.log(torch.cosh(t)) + math.log(2.0 * REACH / (points - 1))
+    # kept for evaluations with gradients, too
+    with torch.inference_mode(False):
+        t = torch.linspace(-REACH, REACH, points, dtype=torch.float64)
+        return torch.sinh(t), torch.log(torch.cosh(t)) + math.log(2.0 * REACH / (points - 1))
 
 
 def finite_mass(log_density: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

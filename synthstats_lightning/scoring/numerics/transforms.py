@@ -30,7 +30,12 @@ def positive(u: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float
 
     Beyond that the value no longer grows, and the Jacobian would turn any heavy tail into infinite mass.
     """
-    return torch.exp(u.clamp(-MAX_EXPONENT, MAX_EXPONENT)), torch.where(u <= MAX_EXPONENT, u, -torch.inf)
+    return exponential(u), torch.where(u <= MAX_EXPONENT, u, -torch.inf)
+
+
+def exponential(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """`exp(u)`, as far as a double holds it: the values of `positive` without their Jacobian."""
+    return torch.exp(u.clamp(-MAX_EXPONENT, MAX_EXPONENT))
 
 
 def positive_inverse(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS, distribution_of
+from synthstats_lightning.scoring.marginals import normalisation
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.normalisation import log_mass, reciprocal_log_mass
 from tests.scoring.auditing.test_audit import graph_of
@@ -129,3 +130,43 @@ def test_every_random_node_of_a_model_is_named():
     masses = density.log_masses(torch.zeros(1, density.dimension, dtype=F), torch.Generator().manual_seed(0))
     assert [mass.law for mass in masses] == ["HalfNormal", "Bernoulli", "Normal"]
     assert all(mass.excess < 2e-3 for mass in masses)
+
+
+def test_masses_of_constants_are_theirs_alone_and_found_once(monkeypatch):
+    graph = graph_of(
+        ("HalfCauchy", [1.5]),
+        ("Gamma", [0.5, 3.0]),
+        respond={"distribution": "Normal"},
+        inputs=["v1", "v0"],
+    )
+    density = build_density(graph, {"x": np.zeros(2)}, np.array([0.1, -2.0]))
+    theta, asked, law = torch.zeros(1, density.dimension, dtype=F), [], normalisation._of_number
+
+    def counted(node, generator):
+        asked.append(node.distribution.name)
+        return law(node, generator)
+
+    monkeypatch.setattr(normalisation, "_of_number", counted)
+    monkeypatch.setattr(normalisation, "_known", {})
+    first, second = (density.log_masses(theta, torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    assert asked == ["HalfCauchy", "Gamma", "Normal", "Normal"]
+    monkeypatch.setattr(normalisation, "_known", {})
+    other = density.log_masses(theta, torch.Generator().manual_seed(3))
+    # bit for bit, whatever was looked at before
+    assert [mass.excess for mass in first[:2]] == [mass.excess for mass in second[:2]]
+    assert [mass.excess for mass in first[:2]] == [mass.excess for mass in other[:2]]
+    exact = [log_mass(DISTRIBUTIONS["Gamma"], *given((0.5, 3.0)), generator=torch.Generator())]
+    assert first[1].excess == pytest.approx(exact[0], abs=2e-3)
+
+
+def test_another_density_with_the_same_name_and_constants_is_looked_at():
+    honest = DISTRIBUTIONS["Normal"]
+
+    def kernel(offset, statistics, *rest):
+        return honest.log_kernel(offset, statistics, *rest) + 0.1
+
+    forged = replace(honest, log_kernel=kernel)
+    parameters = [each[None] for each in given((3.0, 0.1))]
+    for law, excess in ((honest, 0.0), (forged, 0.1), (honest, 0.0)):
+        node = normalisation._Node("v0", law, (), parameters, True, constant=True)
+        assert normalisation._of_constants(node) == pytest.approx(excess, abs=2e-3)
