@@ -122,7 +122,8 @@ def _may_be_dates(texts: Sequence[str]) -> bool:
 
 def _patterns(text: str) -> list[str]:
     iso = ["iso"] if re.match(r"\d{4}-\d{2}-\d{2}", text) else []
-    timed = [form + tail for form in FORMATS for tail in TIMES] if ":" in text else []
+    untimed = [form for form in FORMATS if "%H" not in form]
+    timed = [form + tail for form in untimed for tail in TIMES] if ":" in text else []
     return [*iso, *FORMATS, *timed, "quarter"]
 
 

@@ -51,6 +51,11 @@ def test_numbers_and_words_are_no_dates():
     assert read_column("year", ["1959", "1960"]).kind == "number"
     assert read_column("x", ["2020-01-01", "2020-01-02", "soon"]).kind == "category"
     assert read_column("part", ["12-345", "13-221", "12-345"]).kind == "category"
+    # colons make neither dates nor errors of texts
+    assert read_column("size", ["2:Medium", "3:Large", "2:Medium"]).kind == "category"
+    assert read_column("start", ["14:30:00", "09:15:00", "14:30:00", "9:15"]).kind == "category"
+    dated = read_column("when", ["Mon Jan 06 10:00:00 2020", "Tue Jan 07 10:00:00 2020"])
+    assert (dated.kind, dated.values.tolist()) == ("date", [0, 24])
 
 
 def test_parts_of_dates_where_asked_for():
