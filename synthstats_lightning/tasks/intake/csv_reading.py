@@ -42,6 +42,7 @@ def read_csv_table(path: Path, delimiter: str | None = None, encoding: str | Non
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter must be one character, got {delimiter!r}")
     text, notes = _decode(path, encoding)
+    text = text.rstrip("\x1a")  # how DOS ends a file
     lines_before = 0
     while text.startswith("#"):
         _, _, text = text.partition("\n")

@@ -10,7 +10,12 @@ import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.programs.graph import EventColumn
-from synthstats_lightning.tasks.intake.assembly import kept_rows, named_columns, stored_columns
+from synthstats_lightning.tasks.intake.assembly import (
+    check_sizes,
+    kept_rows,
+    named_columns,
+    stored_columns,
+)
 from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
 from synthstats_lightning.tasks.intake.drafts import (
@@ -136,6 +141,7 @@ def understand(
     for column, codes in date_parts_of(described, said_parts, raw, missing):
         described.append(column)
         values[column.name] = codes
+    check_sizes(described, values, raw.source)
     rows, left_out = kept_rows(described, values, gaps, raw.source)
     kept, data, filled = stored_columns(described, values, rows, kind or found)
     name = next(column.name for column in kept if column.role == "response")

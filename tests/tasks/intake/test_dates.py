@@ -62,6 +62,24 @@ def test_numbers_and_words_are_no_dates():
     assert (dated.kind, dated.values.tolist()) == ("date", [0, 24])
 
 
+def test_whole_numbers_are_dates_where_the_name_says_so():
+    days = ["20231230", "20231231", "20240101"]
+    for cells in (days, [int(day) for day in days], [float(day) for day in days]):
+        reading = read_column("Order date", cells)
+        assert (reading.kind, reading.unit, reading.values.tolist()) == (
+            "date",
+            "days since 2023-12-30",
+            [0, 1, 2],
+        )
+    months = read_column("period", ["202312", "202401", "202512"])
+    assert (months.unit, months.values.tolist()) == ("years since 2023-12-01", pytest.approx([0, 1 / 12, 2]))
+    assert read_column("code", days).kind == "number"
+    assert read_column("date", ["20231230", "20231231", "20241301"]).kind == "number"
+    assert read_column("update_count", ["201", "202", "203"]).kind == "number"
+    table = {"date": [20240101, 20240201, 20240301], "y": [1.5, 2.5, 0.5]}
+    assert understand(table, "y").encode({"date": [20240302]})["date"].tolist() == [61]
+
+
 def test_parts_of_dates_where_asked_for():
     table = {"when": ["2020-01-06", "2020-02-04", "2020-12-02", "2020-03-01"], "y": [1.5, 2.5, 0.5, 4.0]}
     found = understand(table, "y", date_parts={"when": ["month", "weekday"]})

@@ -351,3 +351,16 @@ def test_large_numbers_of_successes_are_counts_beside_their_trials():
     # without trials so large a number measures something
     del putts["tries"]
     assert understand({**putts, "successes": successes}, "successes").response_kind == "continuous"
+
+
+@pytest.mark.parametrize("size", [1.7e308, 1e-200])
+def test_numbers_without_squares_are_refused(size):
+    table = {
+        "x": [1.0, 2.0, 4.0, 3.0],
+        "y": [size, size / 2, size / 3, size / 5],
+        "note": ["a", "b", "c", "d"],
+    }
+    for response in ("x", "y"):
+        with pytest.raises(ValueError, match=re.escape("column 'y'")):
+            understand(table, response)
+    assert understand(table, "x", roles={"y": "left_out"}).response_kind == "count"
