@@ -16,6 +16,8 @@ from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, as_stored
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+MANY_GAPS = 0.2
+"""Share of the rows from which on it is said how those with missing cells are kept."""
 LARGEST = 1e100
 """Numbers up to this have squares and cubes, and its reciprocal is the smallest size of a column."""
 
@@ -122,6 +124,11 @@ def kept_rows(
         )
     number = int(dropped.sum())
     notes = [f"{number} of {len(dropped)} rows are left out for missing cells: {listed}"] if number else []
+    strict_gaps = int(lacking[next(column.name for column in used if column.role == "response")].sum())
+    if number > MANY_GAPS * len(dropped) and number > strict_gaps:
+        notes.append(
+            f"gaps: indicator keeps {number - strict_gaps} of these rows; columns with fewer gaps do, too"
+        )
     return np.flatnonzero(~dropped), notes
 
 

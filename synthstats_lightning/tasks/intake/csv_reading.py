@@ -8,11 +8,13 @@ import io
 from collections import Counter
 from pathlib import Path
 
-from synthstats_lightning.tasks.intake.numbers import has_decimal_comma
+from synthstats_lightning.tasks.intake.numbers import PLAIN, has_decimal_comma
 from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable, distinct_names
 
 DELIMITERS = (",", ";", "\t", "|")
 SNIFFED_ROWS = 200
+MOST_TITLES = 5
+"""Lines of one field above the header of a table of several, or below the table, at most."""
 ROW_NAMES = "row_names"
 """What the first column is called where the header has one field less than every row."""
 _MARKS = (
@@ -58,6 +60,7 @@ def read_csv_table(path: Path, delimiter: str | None = None, encoding: str | Non
     # a line of delimiters only is no row
     kept = [place for place, row in enumerate(rows) if place == 0 or any(row)]
     rows, numbers = [rows[place] for place in kept], [numbers[place] + lines_before for place in kept]
+    rows, numbers = _without_remarks(rows, numbers, notes)
     if len(rows) < 2:
         raise ValueError(f"{path} needs a header line and at least one row")
     if chosen != ",":
@@ -111,6 +114,7 @@ def _delimiter(text: str) -> str:
                 counts.append(len(row))
             if len(counts) == SNIFFED_ROWS:
                 break
+        counts = _of_table(counts) if delimiter != " " else counts
         if not counts:
             continue
         fields, number = Counter(counts).most_common(1)[0]
@@ -119,6 +123,16 @@ def _delimiter(text: str) -> str:
         if fields > most and fits and number >= 0.9 * len(counts):
             best, most = delimiter, fields
     return best
+
+
+def _of_table(counts: list[int]) -> list[int]:
+    """Numbers of fields without those of a few lines of one field above the header or below the table."""
+    first, last = 0, len(counts)
+    while first < min(MOST_TITLES, last) and counts[first] == 1:
+        first += 1
+    while last > first and len(counts) - last < MOST_TITLES and counts[last - 1] == 1:
+        last -= 1
+    return counts[first:last] if last - first >= 3 and 2 * (last - first) > len(counts) else counts
 
 
 def _rows(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
@@ -134,6 +148,33 @@ def _rows(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}") from None
     return rows, numbers
+
+
+def _without_remarks(
+    rows: list[list[str]], numbers: list[int], notes: list[str]
+) -> tuple[list[list[str]], list[int]]:
+    """Rows without titles above the header and remarks below the table, which fill one field of several."""
+    filled = [sum(map(bool, row)) for row in rows]
+    width = Counter(filled).most_common(1)[0][0] if rows else 0
+    first = 0
+    while first < min(MOST_TITLES, len(rows)) and filled[first] == 1 < width and rows[first][0]:
+        first += 1
+    named = first < len(rows) and filled[first] >= width - 1 and not any(map(_is_number, rows[first]))
+    if not first or not named:
+        first = 0
+    last = len(rows)
+    below = max(len(rows) - MOST_TITLES, first + 2)
+    while last > below and len(rows[last - 1]) == 1 < width and not _is_number(rows[last - 1][0]):
+        last -= 1
+    for where, left in (("above the header", rows[:first]), ("below the table", rows[last:])):
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            notes.append(f"left out {where}: the line {left[0][0][:60]!r}{more}")
+    return rows[first:last], numbers[first:last]
+
+
+def _is_number(text: str) -> bool:
+    return PLAIN.read(text) is not None
 
 
 def _fit_header(path: Path, rows: list[list[str]], numbers: list[int], notes: list[str]) -> list[str]:

@@ -29,6 +29,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     row_names,
     screen_columns,
     take_for_ordered,
+    two_numbers,
 )
 from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read, several_outcomes
@@ -116,7 +117,9 @@ def understand(
     drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
     check_response(own, raw, response in said_kinds)
+    told = two_numbers(own, raw.columns[response], kind, response in {*said_kinds, *said_levels})
     found, question = response_kind(own, drafts, said_roles)
+    question = told or question
     if (kind or found) == "ordinal":
         take_for_ordered(own)
     assign_roles(drafts, own, kind or found, said_roles)

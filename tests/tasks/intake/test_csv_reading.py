@@ -76,3 +76,29 @@ def test_settings_and_what_was_decided(read, tmp_path):
         read("a\n1\n", encoding="utf-9")
     with pytest.raises(FileNotFoundError, match="no CSV file at"):
         read_csv_table(tmp_path / "nowhere.csv")
+
+
+TABLE = "x;y;g\n1;2.5;a\n2;3.5;b\n3;4.5;a\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "notes"),
+    [
+        ("Sales 2023\n\n", "", ["left out above the header: the line 'Sales 2023'"]),
+        ("Sales 2023;;\nby day;;\n;;\n", "", ["left out above the header: the line 'Sales 2023' and 1 more"]),
+        ("", "\nSource: office\n", ["left out below the table: the line 'Source: office'"]),
+        ("", "", []),
+    ],
+)
+def test_titles_and_remarks_are_left_out(read, above, below, notes):
+    found = read(above + TABLE + below)
+    assert found.columns == {"x": ["1", "2", "3"], "y": ["2.5", "3.5", "4.5"], "g": ["a", "b", "a"]}
+    assert [note for note in found.notes if "left out" in note] == notes
+
+
+def test_headers_and_rows_with_gaps_stay(read):
+    gappy = read("x,,\n1,2,3\n4,5,6\n")
+    assert [len(cells) for cells in gappy.columns.values()] == [2, 2, 2]
+    assert read("x,y\n1,\n2,\n3,4\n").columns == {"x": ["1", "2", "3"], "y": ["", "", "4"]}
+    with pytest.raises(ValueError, match=r"line 4: 1 fields, the header has 2"):
+        read("x,y\n1,2\n2,3\n3\n")
