@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.programs import ProgramFailure, canonicalise, parse_graph
+from synthstats_lightning.programs.copying import copied_as_set, views_of
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.memorising import check_memorised
@@ -133,6 +134,16 @@ def test_columns_may_repeat_the_response():
     nodes += [{"op": "mul", "inputs": [0, 1]}, {"op": "add", "inputs": [2, 4]}, normal(5, 3, "length", ROWS)]
     check_memorised(graph_of(*nodes), twin, LENGTH, DEFAULT)
     check_memorised(graph_of(*direct(3 * LENGTH + 1)), twin, LENGTH, DEFAULT)
+
+
+def test_small_constants_beside_a_large_one_are_no_set_of_copies():
+    """Scaled to the response's range, all that is small beside a population is the same value."""
+    response = np.random.default_rng(1).poisson(5000, 40)
+    small = [0.0, 0.001, 0.04, 0.1, 0.2, 0.3, 0.7, 1.5, 2.0, 2.5, 4.1]
+    for large in ([1.7e7], [1.7e7, 6.1e6], [5e12]):
+        for view in views_of(response, None):
+            assert copied_as_set(np.unique([*small, *large]), view).bits < DEFAULT
+        assert copied_as_set(np.unique([*small, *large, *response]), views_of(response, None)[0]).bits > 40
 
 
 HINGES = (518.0, 1046.0, 1504.0, 2072.0, 733.0, 891.0)
