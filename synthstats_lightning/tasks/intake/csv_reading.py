@@ -54,7 +54,7 @@ def read_csv_table(path: Path, delimiter: str | None = None, encoding: str | Non
     if text[:4] == "sep=":
         delimiter, text = delimiter or text[4], text.partition("\n")[2]
         lines_before += 1
-    chosen = delimiter or _delimiter(text)
+    chosen = delimiter or _delimiter(text) or _delimiter(text, titles=True) or ","
     rows, numbers = _rows(path, text, chosen)
     rows = [[cell.strip() for cell in row] for row in rows]
     # a line of delimiters only is no row
@@ -101,10 +101,13 @@ def _decode(path: Path, encoding: str | None) -> tuple[str, list[str]]:
     raise ValueError(f"{path} cannot be read as {marked}, which its first bytes name: give `encoding`")
 
 
-def _delimiter(text: str) -> str:
-    """The delimiter that cuts the first lines into the same number of fields, more than one."""
+def _delimiter(text: str, titles: bool = False) -> str:
+    """The delimiter that cuts the first lines, after titles or not, into the same number of fields.
+
+    Empty where none makes more than one.
+    """
     sample = text[:200_000]
-    best, most = ",", 1
+    best, most = "", 1
     for delimiter in (*DELIMITERS, " "):
         if delimiter == " " and most > 1:  # only where nothing else separates anything
             break
@@ -114,7 +117,7 @@ def _delimiter(text: str) -> str:
                 counts.append(len(row))
             if len(counts) == SNIFFED_ROWS:
                 break
-        counts = _of_table(counts) if delimiter != " " else counts
+        counts = _of_table(counts) if titles and delimiter != " " else counts
         if not counts:
             continue
         fields, number = Counter(counts).most_common(1)[0]
