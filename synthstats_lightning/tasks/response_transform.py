@@ -101,8 +101,8 @@ def transform_into_reach(low: float, high: float) -> str | None:
     at tens of thousands.
 
     Args:
-        low: Smallest value.
-        high: Largest value.
+        low: Smallest measured value, in the response's own unit.
+        high: Largest measured value, in the same unit.
 
     Returns:
         A name of `TRANSFORMS`: `"standardised"` for values that differ by less than a thousandth of their
