@@ -85,7 +85,9 @@ def figures(run: Path, task: CSVTask, scorer: ProgramScorer, splits: int) -> dic
     if not isinstance(posterior, RunPosterior):
         raise TypeError(f"{run} holds several tasks")
     sampled = sum(record.count for record in records)
-    predicted = held_out(posterior, task, scorer, splits)
+    # explore may have programs see the response in other units
+    seen = posterior.task if isinstance(posterior.task, CSVTask) else task
+    predicted = held_out(posterior, seen, scorer, splits)
     return {
         "scored_share": sum(record.count for record in records if record.score.scored) / sampled,
         "log_z_gap": report.get("log_z_gap"),

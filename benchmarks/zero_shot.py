@@ -47,6 +47,7 @@ from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, baseline_program
 from synthstats_lightning.tasks.default_regression import default_regression
 from synthstats_lightning.tasks.registry import BUNDLED_TASKS, get_task
+from synthstats_lightning.tasks.response_transform import transform_into_reach
 from synthstats_lightning.tasks.simulators import SIMULATORS
 
 COMPARED = 3
@@ -107,6 +108,15 @@ def measure(policy: Policy, task: Task, programs: int, tokens: int, time_limit: 
         "seconds": seconds,
         "best": best[0] if best else None,
     }
+
+
+def _own(path: Path, response: str, description: str) -> CSVTask:
+    """A user's data as `explore` has them, in units that the policy can write."""
+    task = CSVTask(path, response, description)
+    values = task.data[response_name := task.response]
+    measured = task.columns[response_name].kind == "continuous"
+    into = transform_into_reach(float(values.min()), float(values.max())) if measured else None
+    return task if into is None else CSVTask(path, response, description, response_transform=into)
 
 
 def together(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -190,7 +200,7 @@ def main() -> None:
         write()
     for name in options.only or made:
         given = made[name]
-        task = get_task(given) if isinstance(given, str) else CSVTask(*given)
+        task = get_task(given) if isinstance(given, str) else _own(*given)
         try:
             row = measure(policy, task, options.programs, options.tokens, options.time_limit)
         except ValueError as error:

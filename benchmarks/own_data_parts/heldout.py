@@ -104,7 +104,10 @@ def _split(task: CSVTask, split: int) -> TableTask:
     rows = np.concatenate([np.setdiff1d(order, last), last])
     data = {name: values[rows] for name, values in task.understood.data.items()}
     understood = replace(task.understood, data=data, rows=task.understood.rows[rows])
-    return TableTask(understood, task.description, f"{task.name}_{split}", held_out=number)
+    seen = None if task.transform is None else task.transform.kind
+    return TableTask(
+        understood, task.description, f"{task.name}_{split}", held_out=number, response_transform=seen
+    )
 
 
 def _inside(

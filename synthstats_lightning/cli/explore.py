@@ -19,6 +19,7 @@ from synthstats_lightning.runtime.command_time import check_minutes
 from synthstats_lightning.runtime.shipped import shipped_file
 from synthstats_lightning.searchers.methods import Method, budget_overlay, named_method
 from synthstats_lightning.tasks import CSVTask
+from synthstats_lightning.tasks.response_transform import transform_into_reach
 
 FEWEST_ROWS = 5
 """Rows of a data set that programs can be compared on."""
@@ -119,6 +120,9 @@ def run(options: Namespace) -> Any:
         if most is not None and len(task.understood.predictors) > most and not OWN_CHOICE & set(settings):
             settings["screen"] = most
             task = CSVTask(**settings)
+        if policy == POLICY and not options.compare and (into := _into_reach(task, settings)):
+            settings["response_transform"] = into
+            task = CSVTask(**settings)
     except (ValueError, FileNotFoundError) as error:
         fail(str(error))
     if task.num_rows < FEWEST_ROWS:
@@ -145,6 +149,12 @@ def run(options: Namespace) -> Any:
             " response best are kept; `--data.screen NUMBER` or `--data.columns` choose others",
             file=sys.stderr,
         )
+    if task.transform is not None and "response_transform" not in task_settings(options):
+        print(
+            f"  programs see {task.response} {task.transform.words}, since the policy writes numbers of other"
+            " sizes badly; every score is that of the measured values",
+            file=sys.stderr,
+        )
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     done, timed = main(given), options.steps is None and options.programs is None
@@ -157,6 +167,14 @@ def run(options: Namespace) -> Any:
         more = "--minutes" if timed else "--steps" if options.programs is None else "--programs"
         print(f"so few steps leave the policy much as it was before training: more {more} will change that")
     return done
+
+
+def _into_reach(task: CSVTask, settings: dict[str, Any]) -> str | None:
+    """The transform of a measured response whose size is not one that the policy was made for."""
+    if "response_transform" in settings or task.response_kind != "continuous":
+        return None
+    values = task.data[task.response]
+    return transform_into_reach(float(values.min()), float(values.max()))
 
 
 def _method(options: Namespace) -> tuple[Method | None, dict[str, Any], int | None]:

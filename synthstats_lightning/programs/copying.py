@@ -216,7 +216,9 @@ def _as_set(numbers: Array, known: Array, view: View, slope: float = 1.0) -> Cop
         # multiples of ten spacings are round
         coarse = numbers / (10 * view.spacing)
         inside &= np.abs(coarse - np.rint(coarse)) > 1e-6
-    tried = numbers[inside]
+    # numbers that only a much larger constant makes alike are one copy of one value
+    tried = np.sort(numbers[inside])
+    tried = tried[np.diff(tried, prepend=-np.inf) > 2 * tolerance]
     if len(tried) < LEAST_COPIES:
         return Copied()
     right = np.clip(np.searchsorted(known, tried), 1, len(known) - 1)

@@ -203,8 +203,18 @@ def _location(distribution: Distribution, parameters: Mapping[str, Floats]) -> F
 
 
 def _repeats(numbers: Floats, column: View) -> bool:
-    """Whether numbers are a column in other units."""
-    return copied_in_order(numbers, column).rows >= 0.9 * len(numbers)
+    """Whether numbers are a column in other units, or so where they are not just their most frequent value.
+
+    A hinge is the column above its knot, and one number below it, which repeats nothing.
+    """
+    if copied_in_order(numbers, column).rows >= 0.9 * len(numbers):
+        return True
+    values, counts = np.unique(numbers, return_counts=True)
+    above = numbers != values[counts.argmax()]
+    rest = column._replace(values=column.values[above])
+    if counts.max() <= 2 or len(rest.values) < LEAST_ROWS or np.ptp(rest.values) == 0:
+        return False
+    return copied_in_order(numbers[above], rest).rows >= 0.9 * len(rest.values)
 
 
 def _digits(value: float) -> str:

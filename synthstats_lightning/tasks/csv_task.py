@@ -39,8 +39,8 @@ class CSVTask(TableTask):
             `y`.
         limits: Smallest value, `"lower"`, and largest, `"upper"`, at which a continuous response could be
             observed: `pm.Censored` may have them.
-        response_transform: `"log"` or `"standardised"`: programs see a continuous response so, and every
-            score has the transform's Jacobian.
+        response_transform: `"log"`, `"standardised"` or `"scaled"` (by a power of ten): programs see a
+            continuous response so, and every score has the transform's Jacobian.
         quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
         roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `standard_error`,
             `upper_limit`, `lower_limit`, `event` (1 where it was seen), `censored` (1 where a time was cut

@@ -68,10 +68,10 @@ class Task:
             scored by the probability of what lies beyond, whether it says `pm.Censored` or not. Such a
             covariate can be nothing but a limit of the response: it says which rows were cut short.
         ordered: Names of the levels from 0 of an ordinal response; by default the numbers.
-        response_transform: `"log"` or `"standardised"`: programs see a continuous response so (standardised
-            by the middle and a quarter of its range), and every score has the transform's Jacobian, so that
-            evidences compare with those of other transforms. Pictures show the scale that programs see;
-            forecasts of new rows are on the measured one.
+        response_transform: `"log"`, `"standardised"` or `"scaled"`: programs see a continuous response so
+            (standardised by the middle and a quarter of its range, scaled by a power of ten), and every
+            score has the transform's Jacobian, so that evidences compare with those of other transforms.
+            Pictures show the scale that programs see; forecasts of new rows are on the measured one.
         quantities: Name to meaning of what a program must declare by `pm.Deterministic`: a program that does
             not fails, and nothing else is read in its place. `ProgramScorer.posterior` has their draws.
 

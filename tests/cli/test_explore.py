@@ -116,6 +116,25 @@ def test_as_many_covariates_as_the_policy_was_made_for(tmp_path, given, screen):
 
 
 @pytest.mark.parametrize(
+    ("size", "given", "transform"),
+    [
+        (1.0, [], None),
+        (1e5, [], "scaled"),
+        (1e-6, [], "scaled"),
+        (1e5, ["--data.response_transform", "log"], "log"),
+        (1e5, ["--policy", "tiny"], None),
+        (1e5, ["--compare", "own.py"], None),
+    ],
+)
+def test_units_that_the_policy_can_write(tmp_path, monkeypatch, size, given, transform):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("with pm.Model() as model:\n    pass\n")
+    rows = [(dose, f"{size * height:.6g}") for dose, height in ROWS]
+    (task,) = printed(written(tmp_path, rows), "--response", "height", *given)["data"]["init_args"]["tasks"]
+    assert task["init_args"].get("response_transform") == transform
+
+
+@pytest.mark.parametrize(
     ("given", "policy", "proposal"),
     [
         ([], "writer", "digest"),

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from synthstats_lightning.programs import ProgramFailure, canonicalise, parse_graph
+from synthstats_lightning.programs.copying import copied_as_set, views_of
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.memorising import check_memorised
 from synthstats_lightning.scoring.settings import EngineSettings
-from synthstats_lightning.tasks import Dugongs
+from synthstats_lightning.tasks import Dugongs, TableTask, understand
 
 TASK = Dugongs()
 LENGTH = TASK.data["length"]
@@ -133,6 +134,56 @@ def test_columns_may_repeat_the_response():
     nodes += [{"op": "mul", "inputs": [0, 1]}, {"op": "add", "inputs": [2, 4]}, normal(5, 3, "length", ROWS)]
     check_memorised(graph_of(*nodes), twin, LENGTH, DEFAULT)
     check_memorised(graph_of(*direct(3 * LENGTH + 1)), twin, LENGTH, DEFAULT)
+
+
+def test_small_constants_beside_a_large_one_are_no_set_of_copies():
+    """Scaled to the response's range, all that is small beside a population is the same value."""
+    response = np.random.default_rng(1).poisson(5000, 40)
+    small = [0.0, 0.001, 0.04, 0.1, 0.2, 0.3, 0.7, 1.5, 2.0, 2.5, 4.1]
+    for large in ([1.7e7], [1.7e7, 6.1e6], [5e12]):
+        for view in views_of(response, None):
+            assert copied_as_set(np.unique([*small, *large]), view).bits < DEFAULT
+        assert copied_as_set(np.unique([*small, *large, *response]), views_of(response, None)[0]).bits > 40
+
+
+HINGES = (518.0, 1046.0, 1504.0, 2072.0, 733.0, 891.0)
+
+
+def covariate(name: str) -> Node:
+    return {"op": "covariate", "name": name}
+
+
+def test_hinges_of_a_column_that_repeats_the_response_pass():
+    """Above its knot a hinge is the column; constants behind the same hinge are none."""
+    rng = np.random.default_rng(0)
+    dose = np.round(rng.uniform(300.0, 2500.0, 40), 1)
+    group = (np.arange(40) % 2).astype(float)
+    table = {"dose": dose, "group": group, "y": np.round(7.0 + 0.02 * dose)}
+    task = TableTask(understand(table, "y"), name="hinges")
+    nodes: list[Node] = [covariate("dose"), constant(0.0), constant(1.0)]
+    terms = []
+    for knot in HINGES:
+        nodes += [constant(knot), {"op": "sub", "inputs": [0, len(nodes)]}]
+        nodes += [{"op": "maximum", "inputs": [len(nodes) - 1, 1]}, normal(1, 2, f"c{knot:.0f}")]
+        nodes.append({"op": "mul", "inputs": [len(nodes) - 2, len(nodes) - 1]})
+        terms.append(len(nodes) - 1)
+    for term in terms[1:]:
+        nodes.append({"op": "add", "inputs": [terms[0], term]})
+        terms[0] = len(nodes) - 1
+    nodes.append(normal(terms[0], 2, "y", 40))
+
+    def verdict(nodes: list[Node]) -> None:
+        document = {"format": 1, "nodes": nodes, "response": len(nodes) - 1, "deterministics": []}
+        graph = canonicalise(parse_graph(json.dumps(document), task.schema))
+        check_memorised(graph, task.covariates, task.data["y"], DEFAULT)
+
+    verdict(nodes)
+    copied = np.where(task.covariates["group"] > 0, task.data["y"] + 3.0, 0.0)
+    unrelated = {"dose": rng.permutation(dose), "group": group, "y": table["y"]}
+    for data in (unrelated, {**unrelated, "group": np.round(rng.normal(size=40), 1)}):
+        task = TableTask(understand(data, "y"), name="hinges")
+        with pytest.raises(ProgramFailure, match="repeat"):
+            verdict([constant(copied), constant(1e-9), normal(0, 1, "y", 40)])
 
 
 def test_what_is_typed_but_not_copied_passes():

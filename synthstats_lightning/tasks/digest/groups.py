@@ -12,6 +12,12 @@ from synthstats_lightning.tasks.digest.least_squares import fit, floor, scaled
 Column = Float[np.ndarray, " rows"]
 FEWEST = 3
 """Rows of a group whose slope is compared."""
+CONSTANT = 1e-20
+"""Mean square within groups, of a column of variance 1, that is nothing but rounding."""
+HARDLY = 1e-6
+"""The same of a column that hardly varies within groups."""
+MOST_INDICATORS = 300
+"""Groups up to which a regression has a column for each."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +110,15 @@ def _within(
     if len(sizes) > 1:
         centred = others[:, 1:] - (_sums(index, others[:, 1:], len(sizes)) / sizes[:, None])[index]
         values = response - (np.bincount(index, response) / sizes)[index]
-        found = fit(centred, values) if centred.shape[1] else None
         spread = (centred * centred).sum(0)
-        # columns that hardly vary within groups are left to the whole regression's count of its rank
-        if found is None:
+        # what is the same throughout each group is a sum of the groups' means
+        centred = centred[:, spread > CONSTANT * len(response)]
+        if not centred.shape[1]:
             return max(float(values @ values), floor(response)), len(sizes)
-        if found.rank == centred.shape[1] and (spread > 1e-6 * len(response)).all():
+        found = fit(centred, values)
+        hardly = int((spread > HARDLY * len(response)).sum()) < centred.shape[1]
+        # columns that hardly vary within groups are left to the whole regression's count of its rank
+        if len(sizes) > MOST_INDICATORS or (not hardly and found.rank == centred.shape[1]):
             return max(float(found.residuals @ found.residuals), floor(response)), len(sizes) + found.rank
     indicators = (index[:, None] == np.arange(len(sizes))).astype(np.float64)
     whole = fit(np.column_stack([others, indicators]), response)

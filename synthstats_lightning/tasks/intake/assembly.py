@@ -12,10 +12,14 @@ from synthstats_lightning.tasks.intake.column_reading import read_column
 from synthstats_lightning.tasks.intake.drafts import Draft
 from synthstats_lightning.tasks.intake.encodings import NumberEncoding, Numbers
 from synthstats_lightning.tasks.intake.names import python_names, split_unit
-from synthstats_lightning.tasks.intake.roles import EVENT_ROLES
+from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, as_stored
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+MANY_GAPS = 0.2
+"""Share of the rows from which on it is said how those with missing cells are kept."""
+LARGEST = 1e100
+"""Numbers up to this have squares and cubes, and its reciprocal is the smallest size of a column."""
 
 
 def named_columns(drafts: Sequence[Draft], units: Mapping[str, str]) -> list[UnderstoodColumn]:
@@ -68,6 +72,29 @@ def named_columns(drafts: Sequence[Draft], units: Mapping[str, str]) -> list[Und
     return columns
 
 
+def check_sizes(columns: Sequence[UnderstoodColumn], values: Mapping[str, Numbers], source: str) -> None:
+    """Refuses numbers whose squares no float holds, of which no statistic can be computed.
+
+    Args:
+        columns: All columns of the table.
+        values: Name to numbers of the columns in use, NaN where a cell is missing.
+        source: What the table was read from, for messages.
+
+    Raises:
+        ValueError: If a column in use has such numbers.
+    """
+    for column in columns:
+        if not column.used or column.kind != "number" or column.role in LIMIT_ROLES:
+            continue
+        sizes = np.abs(values[column.name][~np.isnan(values[column.name])])
+        if len(sizes) and sizes.any() and not 1 / LARGEST <= sizes.max() <= LARGEST:
+            raise ValueError(
+                f"column {column.original!r} of {source} has numbers of size {sizes.max():.3g}: sizes"
+                f" from {1 / LARGEST:g} to {LARGEST:g} have statistics. Use another unit, or name what"
+                " stands for a missing cell in `missing`"
+            )
+
+
 def kept_rows(
     columns: Sequence[UnderstoodColumn], values: Mapping[str, Numbers], gaps: str, source: str
 ) -> tuple[Rows, list[str]]:
@@ -91,9 +118,17 @@ def kept_rows(
     strict = [column for column in used if gaps != "indicator" or column.role == "response"]
     dropped = np.any([lacking[column.name] for column in strict], axis=0)
     if dropped.all():
-        raise ValueError(f"{source} has no row without a missing cell: {listed}")
+        raise ValueError(
+            f"{source} has no row without a missing cell: {listed}; gaps: indicator keeps such"
+            " rows, and `columns` may name columns that have fewer"
+        )
     number = int(dropped.sum())
     notes = [f"{number} of {len(dropped)} rows are left out for missing cells: {listed}"] if number else []
+    strict_gaps = int(lacking[next(column.name for column in used if column.role == "response")].sum())
+    if number > MANY_GAPS * len(dropped) and number > strict_gaps:
+        notes.append(
+            f"gaps: indicator keeps {number - strict_gaps} of these rows; columns with fewer gaps do, too"
+        )
     return np.flatnonzero(~dropped), notes
 
 

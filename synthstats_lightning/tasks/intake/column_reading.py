@@ -11,6 +11,7 @@ import numpy as np
 from synthstats_lightning.tasks.intake.dates import (
     TWO_DIGIT_YEARS,
     DateFormat,
+    compact_format,
     date_format,
     date_scale,
 )
@@ -96,7 +97,7 @@ def read_column(
     if kind == "number":
         return _forced_number(name, full, present, decimal_comma)
     if kind == "date":
-        found = _dates(full)
+        found = _dates(name, full)
         if found is None:
             raise ValueError(f"column {name!r} holds {str(present[0])!r}, and not all of it is dates")
         return found
@@ -108,6 +109,8 @@ def _look(name: str, full: list[Cell], present: list[Cell], decimal_comma: bool)
         codes = {"False": 0, "True": 1}
         encoding: Encoding = LevelEncoding(codes)
         return Reading("boolean", numbers_of(encoding, full), encoding, ("False", "True"))
+    if compact_format(name, present) and (dates := _dates(name, full)):
+        return dates
     found = _numbers(full, present, decimal_comma)
     if found is not None:
         return found
@@ -116,7 +119,7 @@ def _look(name: str, full: list[Cell], present: list[Cell], decimal_comma: bool)
         encoding = LevelEncoding(truth)
         words = [next(text for text in texts if truth[text] == code) for code in (0, 1)]
         return Reading("boolean", numbers_of(encoding, full), encoding, tuple(words))
-    return _dates(full) or _category(name, full, None, None)
+    return _dates(name, full) or _category(name, full, None, None)
 
 
 def _numbers(full: list[Cell], present: list[Cell], decimal_comma: bool) -> Reading | None:
@@ -166,12 +169,12 @@ def _forced_number(name: str, full: list[Cell], present: list[Cell], decimal_com
     return Reading("number", values, encoding, (), form.unit, tuple(_format_notes(form)))
 
 
-def _dates(full: list[Cell]) -> Reading | None:
+def _dates(name: str, full: list[Cell]) -> Reading | None:
     """A column of dates; `None` if it is none."""
     present = [cell for cell in full if cell is not None]
     odd = [cell for cell in present if isinstance(cell, str) and cell.lower() in MISSING_NUMBERS]
     dates = [cell for cell in present if cell not in odd] if odd else present
-    form = date_format(dates) if dates else None
+    form = compact_format(name, dates) or date_format(dates) if dates else None
     if form is None:
         return None
     moments = {cell: moment for cell in dict.fromkeys(dates) if (moment := form.read(cell)) is not None}

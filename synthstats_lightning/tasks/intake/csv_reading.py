@@ -8,11 +8,13 @@ import io
 from collections import Counter
 from pathlib import Path
 
-from synthstats_lightning.tasks.intake.numbers import has_decimal_comma
+from synthstats_lightning.tasks.intake.numbers import PLAIN, has_decimal_comma
 from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable, distinct_names
 
 DELIMITERS = (",", ";", "\t", "|")
 SNIFFED_ROWS = 200
+MOST_TITLES = 5
+"""Lines of one field above the header of a table of several, or below the table, at most."""
 ROW_NAMES = "row_names"
 """What the first column is called where the header has one field less than every row."""
 _MARKS = (
@@ -42,6 +44,7 @@ def read_csv_table(path: Path, delimiter: str | None = None, encoding: str | Non
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter must be one character, got {delimiter!r}")
     text, notes = _decode(path, encoding)
+    text = text.rstrip("\x1a")  # how DOS ends a file
     lines_before = 0
     while text.startswith("#"):
         _, _, text = text.partition("\n")
@@ -51,12 +54,13 @@ def read_csv_table(path: Path, delimiter: str | None = None, encoding: str | Non
     if text[:4] == "sep=":
         delimiter, text = delimiter or text[4], text.partition("\n")[2]
         lines_before += 1
-    chosen = delimiter or _delimiter(text)
+    chosen = delimiter or _delimiter(text) or _delimiter(text, titles=True) or ","
     rows, numbers = _rows(path, text, chosen)
     rows = [[cell.strip() for cell in row] for row in rows]
     # a line of delimiters only is no row
     kept = [place for place, row in enumerate(rows) if place == 0 or any(row)]
     rows, numbers = [rows[place] for place in kept], [numbers[place] + lines_before for place in kept]
+    rows, numbers = _without_remarks(rows, numbers, notes)
     if len(rows) < 2:
         raise ValueError(f"{path} needs a header line and at least one row")
     if chosen != ",":
@@ -97,10 +101,13 @@ def _decode(path: Path, encoding: str | None) -> tuple[str, list[str]]:
     raise ValueError(f"{path} cannot be read as {marked}, which its first bytes name: give `encoding`")
 
 
-def _delimiter(text: str) -> str:
-    """The delimiter that cuts the first lines into the same number of fields, more than one."""
+def _delimiter(text: str, titles: bool = False) -> str:
+    """The delimiter that cuts the first lines, after titles or not, into the same number of fields.
+
+    Empty where none makes more than one.
+    """
     sample = text[:200_000]
-    best, most = ",", 1
+    best, most = "", 1
     for delimiter in (*DELIMITERS, " "):
         if delimiter == " " and most > 1:  # only where nothing else separates anything
             break
@@ -110,6 +117,7 @@ def _delimiter(text: str) -> str:
                 counts.append(len(row))
             if len(counts) == SNIFFED_ROWS:
                 break
+        counts = _of_table(counts) if titles and delimiter != " " else counts
         if not counts:
             continue
         fields, number = Counter(counts).most_common(1)[0]
@@ -118,6 +126,16 @@ def _delimiter(text: str) -> str:
         if fields > most and fits and number >= 0.9 * len(counts):
             best, most = delimiter, fields
     return best
+
+
+def _of_table(counts: list[int]) -> list[int]:
+    """Numbers of fields without those of a few lines of one field above the header or below the table."""
+    first, last = 0, len(counts)
+    while first < min(MOST_TITLES, last) and counts[first] == 1:
+        first += 1
+    while last > first and len(counts) - last < MOST_TITLES and counts[last - 1] == 1:
+        last -= 1
+    return counts[first:last] if last - first >= 3 and 2 * (last - first) > len(counts) else counts
 
 
 def _rows(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
@@ -133,6 +151,33 @@ def _rows(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}") from None
     return rows, numbers
+
+
+def _without_remarks(
+    rows: list[list[str]], numbers: list[int], notes: list[str]
+) -> tuple[list[list[str]], list[int]]:
+    """Rows without titles above the header and remarks below the table, which fill one field of several."""
+    filled = [sum(map(bool, row)) for row in rows]
+    width = Counter(filled).most_common(1)[0][0] if rows else 0
+    first = 0
+    while first < min(MOST_TITLES, len(rows)) and filled[first] == 1 < width and rows[first][0]:
+        first += 1
+    named = first < len(rows) and filled[first] >= width - 1 and not any(map(_is_number, rows[first]))
+    if not first or not named:
+        first = 0
+    last = len(rows)
+    below = max(len(rows) - MOST_TITLES, first + 2)
+    while last > below and len(rows[last - 1]) == 1 < width and not _is_number(rows[last - 1][0]):
+        last -= 1
+    for where, left in (("above the header", rows[:first]), ("below the table", rows[last:])):
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            notes.append(f"left out {where}: the line {left[0][0][:60]!r}{more}")
+    return rows[first:last], numbers[first:last]
+
+
+def _is_number(text: str) -> bool:
+    return PLAIN.read(text) is not None
 
 
 def _fit_header(path: Path, rows: list[list[str]], numbers: list[int], notes: list[str]) -> list[str]:

@@ -28,11 +28,16 @@ FORMATS = (
     "%d %B %Y",
     "%b %d, %Y",
     "%B %d, %Y",
+    "%b %d %Y",
+    "%B %d %Y",
+    "%d%b%Y",
     "%b %Y",
     "%B %Y",
     "%b-%Y",
     "%b-%y",
+    "%Y %b",
     "%Y-%m",
+    "%YM%m",
     "%Y/%m",
     "%Y-%j",
     "%a %b %d %H:%M:%S %Y",
@@ -45,6 +50,11 @@ AMBIGUOUS = {
     "%m-%d-%Y": "%d-%m-%Y",
 }
 """Formats with the month first, and those with the day first that the same texts may be."""
+COMPACT = {"%Y%m%d": 8, "%Y%m": 6}
+"""Dates that look like whole numbers, and how many digits these have."""
+_NAMES_OF_DATES = re.compile(
+    r"(.*[_\W])?(dates?|day|month|period|when|ymd|yyyymmdd|yyyymm|yearmon)([_\W].*)?"
+)
 _QUARTER = re.compile(r"(\d{4})[-/ ]?[Qq]([1-4])|[Qq]([1-4])[-/ ]?(\d{4})")
 _DIGIT = re.compile(r"\d")
 TWO_DIGIT_YEARS = frozenset({"%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%b-%y"})
@@ -72,6 +82,10 @@ class DateFormat:
             return _plain(cell)
         if isinstance(cell, date):
             return datetime(cell.year, cell.month, cell.day)
+        if self.pattern in COMPACT:
+            cell = _digits(cell)
+            if len(cell) != COMPACT[self.pattern]:
+                return None
         if not isinstance(cell, str):
             return None
         if self.pattern == "quarter":
@@ -114,6 +128,30 @@ def date_format(cells: Sequence[Cell]) -> DateFormat | None:
     return None
 
 
+def compact_format(name: str, cells: Sequence[Cell]) -> DateFormat | None:
+    """How dates that look like whole numbers are written (`20240131`, `202401`), `None` if there are none.
+
+    Args:
+        name: Name of the column, which must say that it holds dates.
+        cells: Cells that are not missing.
+    """
+    if not _NAMES_OF_DATES.fullmatch(name.strip().lower()):
+        return None
+    distinct = {_digits(cell) for cell in cells}
+    if len(distinct) < 3 or not all(text[:2] in ("17", "18", "19", "20") for text in distinct):
+        return None
+    forms = (DateFormat(pattern) for pattern in COMPACT)
+    return next((form for form in forms if all(form.read(text) is not None for text in distinct)), None)
+
+
+def _digits(cell: Cell) -> str:
+    """A whole number as its digits; empty for anything else."""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    text = str(cell) if isinstance(cell, (int, str)) else ""
+    return text if text.isdigit() else ""
+
+
 def _may_be_dates(texts: Sequence[str]) -> bool:
     """A cheap look at a few texts: digits, and something between them."""
     few = [texts[0], texts[len(texts) // 2], texts[-1]]
@@ -122,7 +160,8 @@ def _may_be_dates(texts: Sequence[str]) -> bool:
 
 def _patterns(text: str) -> list[str]:
     iso = ["iso"] if re.match(r"\d{4}-\d{2}-\d{2}", text) else []
-    timed = [form + tail for form in FORMATS for tail in TIMES] if ":" in text else []
+    untimed = [form for form in FORMATS if "%H" not in form]
+    timed = [form + tail for form in untimed for tail in TIMES] if ":" in text else []
     return [*iso, *FORMATS, *timed, "quarter"]
 
 

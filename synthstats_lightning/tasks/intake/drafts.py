@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Int
 
 from synthstats_lightning.tasks.intake.column_reading import Reading, read_column
-from synthstats_lightning.tasks.intake.encodings import NumberEncoding
+from synthstats_lightning.tasks.intake.encodings import LevelEncoding, NumberEncoding, cell_text
 from synthstats_lightning.tasks.intake.events import event_role
-from synthstats_lightning.tasks.intake.raw_table import RawTable
-from synthstats_lightning.tasks.intake.response_kind import guess_response_kind
+from synthstats_lightning.tasks.intake.names import split_unit
+from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable
+from synthstats_lightning.tasks.intake.response_kind import TWO_VALUED, guess_response_kind
 from synthstats_lightning.tasks.intake.roles import (
     EVENT_ROLES,
     LIMIT_ROLES,
@@ -125,7 +126,46 @@ def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str])
         for draft in drafts
         if draft is not own
     )
-    return guess_response_kind(own.original, values, whole, survival, trials)
+    unit = own.reading.unit or split_unit(own.original)[1]
+    return guess_response_kind(own.original, values, whole, survival, trials, unit)
+
+
+def two_numbers(own: Draft, cells: Sequence[Cell], kind: str | None, wanted: bool) -> str:
+    """Takes a response of two different numbers, such as 1 and 2, for no and yes.
+
+    Args:
+        own: The column of the response.
+        cells: Its cells, as they were read.
+        kind: Kind of the response, if the user says so.
+        wanted: Whether the user has said what it holds.
+
+    Returns:
+        What to look at, empty if it holds something else.
+    """
+    values = np.unique(own.reading.values[~np.isnan(own.reading.values)])
+    rows = int((~np.isnan(own.reading.values)).sum())
+    plain = own.reading.kind == "number" and len(values) == 2 and values.tolist() != [0.0, 1.0]
+    if not plain or kind not in (None, "binary") or (kind is None and (wanted or rows < TWO_VALUED)):
+        return ""
+    zero, one = (f"{value:g}" for value in values.tolist())
+    ones = np.where(np.isnan(own.reading.values), np.nan, own.reading.values == values[1])
+    codes = {
+        cell_text(cell): int(value)
+        for cell, value in zip(cells, ones.tolist(), strict=True)
+        if cell is not None and not np.isnan(value)
+    }
+    own.reading = replace(
+        own.reading,
+        kind="boolean",
+        values=ones.astype(np.float64),
+        encoding=LevelEncoding({**codes, zero: 0, one: 1}),
+        levels=(zero, one),
+        notes=(*own.reading.notes, f"1 is {one}, 0 is {zero}"),
+    )
+    return (
+        f"{own.original} holds {zero} and {one} only and is taken for no and yes: 1 is {one}. If it counts or"
+        " measures something, say response_kind: count, or continuous"
+    )
 
 
 def take_for_ordered(own: Draft) -> None:

@@ -26,6 +26,11 @@ ORDERS = tuple(
         "very dissatisfied|dissatisfied|somewhat dissatisfied|neutral|somewhat satisfied|satisfied|"
         "very satisfied",
         "none|absent|minimal|trace|mild|slight|moderate|marked|severe|very severe|critical",
+        "none|a few|few|a little|some|several|many|marked|a lot|most|all",
+        "not at all|slightly|a little|somewhat|moderately|quite|very|very much|extremely",
+        "underweight|normal|overweight|obese",
+        "l|m|h",
+        "lo|med|mid|hi",
         "very unlikely|unlikely|neutral|possible|likely|very likely|certain",
         "infant|child|teenager|adolescent|young|young adult|adult|middle-aged|middle aged|senior|old|elderly",
         "none|no education|primary|elementary|lower secondary|secondary|high school|some college|"
@@ -64,6 +69,8 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 PARTS = {"month": MONTHS, "weekday": WEEKDAYS}
 """Parts of dates that may be asked for, and their levels."""
 _CYCLES = frozenset({"january", "jan", "monday", "mon", "winter"})
+_LETTERS = frozenset({"l"})
+"""First words of orders of letters, of which two may be anything: `M` and `H` are also the sexes."""
 _NUMBERED = re.compile(r"^(?P<before>\D*)(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 _BAND = re.compile(r"^\D*(?P<low>\d+(?:\.\d+)?)\s*(?:-|–|to|and)\s*(?P<high>\d+(?:\.\d+)?)\D*$")
 _OPEN_BAND = re.compile(
@@ -98,7 +105,7 @@ def arranged(levels: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     words = {re.sub(r"[_\s]+", " ", level.lower()).strip(): level for level in levels}
     if len(words) == len(levels) > 1:
         for order in ORDERS:
-            if words.keys() <= set(order):
+            if words.keys() <= set(order) and len(words) >= (3 if order[0] in _LETTERS else 2):
                 return tuple(words[word] for word in order if word in words), order[0] not in _CYCLES
     if numbered := _numbered(levels):
         return numbered, False

@@ -30,12 +30,19 @@ ENOUGH = 12
 """Rows from which on that says anything."""
 UNDERDISPERSED = 0.5
 """Variance over mean below which whole numbers are taken for a measurement: that of a Poisson count is 1."""
+TWO_VALUED = 12
+"""Rows from which on a response of two different numbers is yes or no."""
+_MEASURED_IN = re.compile(
+    r"[%‰$€£¥₹°]|US\$|USD|EUR|GBP|CHF|JPY|°?[CFK]|deg.*|[kKmcμµn]?[mgls]|lbs?|oz|kg|in|ft|yd|mi|ha|acres?|ml|"
+    r"m[²³23]|[cmk]m[²³23]?|min|hr?s?|mph|kn|km/h|m/s|[kM]?Pa|bar|psi|mmHg|Hz|[kM]?Hz|[kM]?[WJVN]|kWh|cal|kcal|"
+    r"ppm|ppb|[mnuµμ]?mol.*|[mµμnu]?g/.*|mg/.*|percent|pct"
+)
 SMALL = 30
 """Whole numbers up to this count something."""
 
 
 def guess_response_kind(
-    name: str, values: Numbers, whole: bool, survival: bool, trials: bool = False
+    name: str, values: Numbers, whole: bool, survival: bool, trials: bool = False, unit: str = ""
 ) -> tuple[str, str]:
     """Kind of a numeric response, and a question to the user where the values leave it open.
 
@@ -45,6 +52,7 @@ def guess_response_kind(
         whole: Whether they are whole numbers as they are written.
         survival: Whether another column looks as if it told which rows are censored.
         trials: Whether another column looks like totals, of which successes may spread less than counts.
+        unit: What cells or header say of its unit.
     """
     if not (values == np.rint(values)).all() or values.min() < 0:
         return "continuous", ""
@@ -61,6 +69,7 @@ def guess_response_kind(
     measured = (
         not whole
         or survival
+        or (not trials and bool(_MEASURED_IN.fullmatch(unit.strip())))
         or (not trials and high > 100_000)
         or (not trials and low > 100 and 4 * low > high)
         or (not trials and _spreads_less(values))

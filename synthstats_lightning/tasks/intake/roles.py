@@ -36,6 +36,10 @@ ROW_NAMES = "another text in every row: names of rows"
 """The same of texts."""
 TOO_MANY_LEVELS = "too many to be levels"
 """How the reason ends where few rows have the same text."""
+TOO_MANY_UNITS = "names of something that has hardly two rows each (roles: group, or covariate, if not)"
+"""The same of numbers that name subjects, sites and the like."""
+ENOUGH_UNITS = 8
+"""Rows from which on numbers that hardly repeat are names of subjects or sites if their column says so."""
 _IDENTIFIER = re.compile(
     r"(.*_)?(id|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
 )
@@ -100,6 +104,13 @@ def reason_to_leave_out(name: str, reading: Reading) -> str | None:
     named = _IDENTIFIER.fullmatch(snake(name)) or (runs and _ROW_NUMBER.fullmatch(snake(name)))
     if whole and distinct == len(values) and named:
         return ROW_NUMBERS
+    units = _IDENTIFIER.fullmatch(snake(name)) or (
+        len(values) >= ENOUGH_UNITS and _GROUP.fullmatch(snake(name))
+    )
+    if whole and units and values.min() >= 0 and 2 * distinct > len(values):
+        if distinct == len(values):
+            return ROW_NUMBERS
+        return f"{distinct} different numbers in {len(values)} rows: {TOO_MANY_UNITS}"
     return None
 
 

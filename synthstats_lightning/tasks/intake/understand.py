@@ -10,7 +10,12 @@ import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.programs.graph import EventColumn
-from synthstats_lightning.tasks.intake.assembly import kept_rows, named_columns, stored_columns
+from synthstats_lightning.tasks.intake.assembly import (
+    check_sizes,
+    kept_rows,
+    named_columns,
+    stored_columns,
+)
 from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
 from synthstats_lightning.tasks.intake.drafts import (
@@ -24,6 +29,7 @@ from synthstats_lightning.tasks.intake.drafts import (
     row_names,
     screen_columns,
     take_for_ordered,
+    two_numbers,
 )
 from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read, several_outcomes
@@ -111,7 +117,9 @@ def understand(
     drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
     check_response(own, raw, response in said_kinds)
+    told = two_numbers(own, raw.columns[response], kind, response in {*said_kinds, *said_levels})
     found, question = response_kind(own, drafts, said_roles)
+    question = told or question
     if (kind or found) == "ordinal":
         take_for_ordered(own)
     assign_roles(drafts, own, kind or found, said_roles)
@@ -136,6 +144,7 @@ def understand(
     for column, codes in date_parts_of(described, said_parts, raw, missing):
         described.append(column)
         values[column.name] = codes
+    check_sizes(described, values, raw.source)
     rows, left_out = kept_rows(described, values, gaps, raw.source)
     kept, data, filled = stored_columns(described, values, rows, kind or found)
     name = next(column.name for column in kept if column.role == "response")

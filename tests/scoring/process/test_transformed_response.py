@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from synthstats_lightning.pool.program_worker import task_message
 from synthstats_lightning.sandbox import Sandbox
@@ -13,6 +14,7 @@ from synthstats_lightning.scoring.process.worker import ScoringService
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings, LastScore
 from synthstats_lightning.tasks import Task, task_prompt
+from synthstats_lightning.tasks.response_transform import transform_into_reach
 from tests.support.warm import warm_sandbox
 
 RNG = np.random.default_rng(3)
@@ -90,10 +92,52 @@ def test_a_standardised_response(sandbox: Sandbox) -> None:
     np.testing.assert_allclose(task.transform.inverse(task.data["y"]), DATA["y"])
 
 
+@pytest.mark.parametrize("size", [1.0, 3e6, 2e-9])
+def test_a_scaled_response(sandbox: Sandbox, size: float) -> None:
+    """Densities by hand, and the same evidence in whatever units the response was measured."""
+    y = size * DATA["y"]
+    task = Task("t", "", {**DATA, "y": y}, "y", response_transform="scaled")
+    seen = task.data["y"]
+    assert 10 <= seen.max() < 100
+    np.testing.assert_allclose(task.transform.inverse(seen), y, rtol=1e-14)
+    ratio = y / seen
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
+    assert np.log10(ratio[0]) == pytest.approx(round(np.log10(ratio[0])), abs=1e-12)
+    message = task_message(task)
+    service = ScoringService(EngineSettings())
+    service.answer({"kind": "task", "task": message.to_json()})
+    source = LOG_NORMAL.format(mu=2.9, sigma=0.8)
+    graph = sandbox.build(source, task.schema, task.covariates)
+    request = {"kind": "score", "fingerprint": message.fingerprint, "graph": graph, "details": {}}
+    score = Score.from_dict(service.answer(request)["value"])
+    by_hand = stats.lognorm.logpdf(y, 0.8, scale=np.exp(2.9) * ratio[0])
+    assert score.evidence == pytest.approx(by_hand.sum(), abs=1e-8)
+    np.testing.assert_allclose(score.diagnostics["elpd"].pointwise, by_hand, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("ends", "transform"),
+    [
+        ((0.0, 50.0), None),
+        ((-3.0, 29_000.0), None),
+        ((25_000.0, 190_000.0), "scaled"),
+        ((-4e6, 10.0), "scaled"),
+        ((0.0, 3e-9), "scaled"),
+        ((101_320.0, 101_330.0), "standardised"),
+        ((0.0, 0.0), None),
+    ],
+)
+def test_what_brings_a_response_into_reach(ends: tuple[float, float], transform: str | None) -> None:
+    assert transform_into_reach(*ends) == transform
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"response_transform": "sqrt"}, "response_transform must be one of log, standardised, got 'sqrt'"),
+        (
+            {"response_transform": "sqrt"},
+            "response_transform must be one of log, standardised, scaled, got 'sqrt'",
+        ),
         ({"response_transform": "log", "rounding": 0.5}, "no constant width on the log scale"),
         ({"response_transform": "log", "response_kind": "count"}, "is for a continuous response"),
         ({"response_transform": "log", "data": {"y": np.array([0.0, 1.0, 2.5])}}, "values above 0, got 0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -205,6 +207,26 @@ def test_groups_are_an_analysis_of_variance(rng):
     assert found.spread == pytest.approx(np.sqrt((between - within) / typical / within))
     assert summarise_groups("one", np.zeros(36), y, plain, None) is None
     assert summarise_groups("each", np.arange(36.0), y, plain, None) is None
+
+
+def test_groups_of_thousands_with_what_is_constant_in_each(rng):
+    index = np.repeat(np.arange(4000), 3)
+    sex = rng.integers(0, 2, 4000)[index].astype(float)
+    x, y = rng.normal(size=12_000), rng.normal(size=4000)[index] + rng.normal(size=12_000)
+    started = time.process_time()
+    found = summarise_groups("id", index.astype(float), y, design(np.column_stack([x, sex])), None)
+    assert time.process_time() - started < 5.0  # a column for each of them took minutes
+    few = index < 40
+    small = summarise_groups("id", index[few] * 1.0, y[few], design(np.column_stack([x, sex])[few]), None)
+    for result, kept in ((found, np.ones(12_000, bool)), (small, few)):
+        # within groups only x explains anything, and sex is one of the sums of their means
+        own = [v[kept] - (np.bincount(index[kept], v[kept]) / 3)[index[kept]] for v in (x, y)]
+        left = own[1] - (own[0] @ own[1]) / (own[0] @ own[0]) * own[0]
+        free, groups = int(kept.sum()) - kept.sum() // 3 - 1, kept.sum() // 3
+        whole = np.column_stack([np.ones(kept.sum()), x[kept], sex[kept]])
+        without = y[kept] - whole @ np.linalg.lstsq(whole, y[kept], rcond=None)[0]
+        f = (without @ without - left @ left) / (groups - 2) / (left @ left / free)
+        assert result.f == pytest.approx(f, rel=1e-8)
 
 
 def test_slopes_of_groups_are_an_analysis_of_covariance(rng):

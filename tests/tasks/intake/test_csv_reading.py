@@ -19,6 +19,8 @@ def read(tmp_path):
     ("content", "columns"),
     [
         ("a,b\n1,2\n3,4\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("a,b\r\n1,2\r\n3,4\r\n\x1a", {"a": ["1", "3"], "b": ["2", "4"]}),
+        ("a,b\n1,2\n3,4\x1a", {"a": ["1", "3"], "b": ["2", "4"]}),
         ("a;b\n1,5;2\n3;4\n", {"a": ["1,5", "3"], "b": ["2", "4"]}),
         ("a\tb\n1\t2\n", {"a": ["1"], "b": ["2"]}),
         (
@@ -27,6 +29,7 @@ def read(tmp_path):
         ),
         ("a  b\n1.5 2\n3   4\n", {"a": ["1.5", "3"], "b": ["2", "4"]}),
         ("full name,b\nJo Ann,2 kg\nTo Bo,4 kg\n", {"full name": ["Jo Ann", "To Bo"], "b": ["2 kg", "4 kg"]}),
+        ("a;b\n" + "1,5;2,5\n" * 6, {"a": ["1,5"] * 6, "b": ["2,5"] * 6}),
         ("a|b\n1|2\n", {"a": ["1"], "b": ["2"]}),
         ("a\n1\n2\n", {"a": ["1", "2"]}),
         ("\ufeffa,b\r\n1,2\r\n", {"a": ["1"], "b": ["2"]}),
@@ -74,3 +77,29 @@ def test_settings_and_what_was_decided(read, tmp_path):
         read("a\n1\n", encoding="utf-9")
     with pytest.raises(FileNotFoundError, match="no CSV file at"):
         read_csv_table(tmp_path / "nowhere.csv")
+
+
+TABLE = "x;y;g\n1;2.5;a\n2;3.5;b\n3;4.5;a\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "notes"),
+    [
+        ("Sales 2023\n\n", "", ["left out above the header: the line 'Sales 2023'"]),
+        ("Sales 2023;;\nby day;;\n;;\n", "", ["left out above the header: the line 'Sales 2023' and 1 more"]),
+        ("", "\nSource: office\n", ["left out below the table: the line 'Source: office'"]),
+        ("", "", []),
+    ],
+)
+def test_titles_and_remarks_are_left_out(read, above, below, notes):
+    found = read(above + TABLE + below)
+    assert found.columns == {"x": ["1", "2", "3"], "y": ["2.5", "3.5", "4.5"], "g": ["a", "b", "a"]}
+    assert [note for note in found.notes if "left out" in note] == notes
+
+
+def test_headers_and_rows_with_gaps_stay(read):
+    gappy = read("x,,\n1,2,3\n4,5,6\n")
+    assert [len(cells) for cells in gappy.columns.values()] == [2, 2, 2]
+    assert read("x,y\n1,\n2,\n3,4\n").columns == {"x": ["1", "2", "3"], "y": ["", "", "4"]}
+    with pytest.raises(ValueError, match=r"line 4: 1 fields, the header has 2"):
+        read("x,y\n1,2\n2,3\n3\n")

@@ -17,6 +17,10 @@ from synthstats_lightning.tasks.intake.understand import understand
         (["01.02.2020", "03.02.2020", "15.02.2020"], [0, 2, 14], "days since 2020-02-01"),
         (["Jan 2020", "Feb 2020", "Jan 2022"], [0, 1 / 12, 2], "years since 2020-01-01"),
         (["2020Q1", "2020Q3", "2022Q1"], [0, 0.5, 2], "years since 2020-01-01"),
+        (["Jan 1 2020", "Feb 1 2020", "Jan 1 2022"], [0, 1 / 12, 2], "years since 2020-01-01"),
+        (["2020 Jan", "2020 Jul", "2022 Jan"], [0, 0.5, 2], "years since 2020-01-01"),
+        (["2020M01", "2020M07", "2021M12"], [0, 0.5, 23 / 12], "years since 2020-01-01"),
+        (["31JAN2020", "01FEB2020", "01MAR2020"], [0, 1, 30], "days since 2020-01-31"),
         (["2020-01", "2020-07", "2021-07"], [0, 0.5, 1.5], "years since 2020-01-01"),
         (
             ["2020-01-01 10:00", "2020-01-01 16:30", "2020-01-02 10:00"],
@@ -51,6 +55,29 @@ def test_numbers_and_words_are_no_dates():
     assert read_column("year", ["1959", "1960"]).kind == "number"
     assert read_column("x", ["2020-01-01", "2020-01-02", "soon"]).kind == "category"
     assert read_column("part", ["12-345", "13-221", "12-345"]).kind == "category"
+    # colons make neither dates nor errors of texts
+    assert read_column("size", ["2:Medium", "3:Large", "2:Medium"]).kind == "category"
+    assert read_column("start", ["14:30:00", "09:15:00", "14:30:00", "9:15"]).kind == "category"
+    dated = read_column("when", ["Mon Jan 06 10:00:00 2020", "Tue Jan 07 10:00:00 2020"])
+    assert (dated.kind, dated.values.tolist()) == ("date", [0, 24])
+
+
+def test_whole_numbers_are_dates_where_the_name_says_so():
+    days = ["20231230", "20231231", "20240101"]
+    for cells in (days, [int(day) for day in days], [float(day) for day in days]):
+        reading = read_column("Order date", cells)
+        assert (reading.kind, reading.unit, reading.values.tolist()) == (
+            "date",
+            "days since 2023-12-30",
+            [0, 1, 2],
+        )
+    months = read_column("period", ["202312", "202401", "202512"])
+    assert (months.unit, months.values.tolist()) == ("years since 2023-12-01", pytest.approx([0, 1 / 12, 2]))
+    assert read_column("code", days).kind == "number"
+    assert read_column("date", ["20231230", "20231231", "20241301"]).kind == "number"
+    assert read_column("update_count", ["201", "202", "203"]).kind == "number"
+    table = {"date": [20240101, 20240201, 20240301], "y": [1.5, 2.5, 0.5]}
+    assert understand(table, "y").encode({"date": [20240302]})["date"].tolist() == [61]
 
 
 def test_parts_of_dates_where_asked_for():

@@ -137,6 +137,52 @@ def test_kind_of_the_response(values, kind, asked):
         assert found.data["y"].tolist() == [int(value in ("lived", "yes")) for value in values]
 
 
+@pytest.mark.parametrize(
+    ("cells", "one"),
+    [([1, 2, 2], 2), (["1.0", "2.0", "2.0"], "2.0"), ([-1, 1, 1], 1), (["0 %", "100 %", "100 %"], "100 %")],
+)
+def test_two_numbers_are_no_and_yes(cells, one):
+    answers = (cells * 8)[:20]
+    found = understand({"x": list(range(21)), "y": [*answers, None]}, "y")
+    assert found.response_kind == "binary"
+    assert found.data["y"].tolist() == [int(cell == one) for cell in answers]
+    assert "taken for no and yes: 1 is" in found.warnings[0]
+    assert len(found.data["x"]) == 20
+    for kind in ("count", "continuous") if cells[0] == 1 else ("continuous",):
+        said = understand({"x": list(range(20)), "y": answers}, "y", kind=kind)
+        assert said.response_kind == kind
+        assert len(set(said.data["y"].tolist()) - {0, 1}) > 0
+    assert understand({"x": [1, 2, 4], "y": cells}, "y", kind="binary").data["y"].tolist() == [0, 1, 1]
+    assert understand({"x": [1, 2, 4], "y": cells}, "y").response_kind != "binary"
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "kind"),
+    [
+        ("turnout", [f"{40 + place}%" for place in range(40)], "continuous"),
+        ("part (mm)", list(range(1, 41)), "continuous"),
+        ("paid", [f"${7 * place}" for place in range(40)], "continuous"),
+        ("flat", [f"{1 + place % 7} rooms" for place in range(40)], "count"),
+        ("calls (per day)", list(range(1, 41)), "count"),
+    ],
+)
+def test_whole_numbers_in_a_unit_of_measurement_are_measured(name, cells, kind):
+    assert understand({name: cells, "x": RNG.normal(size=40).tolist()}, name).response_kind == kind
+
+
+def test_numbers_that_name_subjects_predict_nothing():
+    y = RNG.normal(size=30).tolist()
+    rows = {"patient": [7, 3, 12, *range(50, 77)], "visitor": list(range(30)), "y": y}
+    twice = {"subject_id": [*range(100, 125), *range(100, 105)], "y": y}
+    roles = {column.original: column.role for column in understand(rows, "y").columns}
+    assert roles == {"patient": "left_out", "visitor": "covariate", "y": "response"}
+    (first, _) = understand(twice, "y").columns
+    assert (first.role, first.notes[0][:39]) == ("left_out", "25 different numbers in 30 rows: names ")
+    assert understand(twice, "y", roles={"subject_id": "group"}).columns[0].role == "group"
+    few = {"site": [17, 9, 8, 7], "y": y[:4]}
+    assert understand(few, "y").column("site").role == "covariate"
+
+
 def test_missing_cells_by_policy():
     cells = {
         "y": [1.5, 2.5, 3.25, None, 5.0, 0.5],
@@ -160,6 +206,14 @@ def test_missing_cells_by_policy():
     }  # fmt: skip
     with pytest.raises(ValueError, match="gaps must be one of drop, refuse, indicator, got 'impute'"):
         understand(cells, "y", gaps="impute")
+
+
+def test_how_rows_are_kept_is_said_where_many_are_lost():
+    y = [float(place) ** 1.5 for place in range(20)]
+    gaps = [None if place < 8 else 0.5 * place for place in range(20)]
+    assert "indicator keeps 8 of these rows" in understand({"x": gaps, "y": y}, "y").notes[-1]
+    assert len(understand({"x": gaps, "y": y}, "y", gaps="indicator").rows) == 20
+    assert not any("indicator" in note for note in understand({"x": y, "y": gaps}, "y").notes)
 
 
 def test_new_rows_are_put_through_the_same_encoding(tmp_path):
@@ -351,3 +405,16 @@ def test_large_numbers_of_successes_are_counts_beside_their_trials():
     # without trials so large a number measures something
     del putts["tries"]
     assert understand({**putts, "successes": successes}, "successes").response_kind == "continuous"
+
+
+@pytest.mark.parametrize("size", [1.7e308, 1e-200])
+def test_numbers_without_squares_are_refused(size):
+    table = {
+        "x": [1.0, 2.0, 4.0, 3.0],
+        "y": [size, size / 2, size / 3, size / 5],
+        "note": ["a", "b", "c", "d"],
+    }
+    for response in ("x", "y"):
+        with pytest.raises(ValueError, match=re.escape("column 'y'")):
+            understand(table, response)
+    assert understand(table, "x", roles={"y": "left_out"}).response_kind == "count"
