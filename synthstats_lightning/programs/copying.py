@@ -218,7 +218,7 @@ def _as_set(numbers: Array, known: Array, view: View, slope: float = 1.0) -> Cop
         inside &= np.abs(coarse - np.rint(coarse)) > 1e-6
     # numbers that only a much larger constant makes alike are one copy of one value
     tried = np.sort(numbers[inside])
-    tried = tried[np.diff(tried, prepend=-np.inf) > 2 * tolerance]
+    tried = tried[np.diff(tried, prepend=-np.inf) > tolerance]
     if len(tried) < LEAST_COPIES:
         return Copied()
     right = np.clip(np.searchsorted(known, tried), 1, len(known) - 1)
