@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
+from synthstats_lightning.scoring.marginals.curved import Curve, climbed, curve_at
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard, is_multiplied
 from synthstats_lightning.scoring.marginals.gaussian.band import Band
@@ -31,6 +34,8 @@ MAX_COST = 3e7
 """Most multiplications for one particle: a score takes some thousand particles, each several steps."""
 TOLERANCE = 1e-8
 """Largest relative difference between the affine maps and the graph."""
+FEWEST_CURVED = 9
+"""Dimensions left from which on they are straightened: proposals fit bent posteriors of fewer well enough."""
 SCOUTS = 64
 """Prior draws of the other parameters among which the first is chosen from which searches start."""
 
@@ -82,4 +87,29 @@ def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIn
         scouts = target.sample_prior(SCOUTS if target.dimension else 1, torch.Generator().manual_seed(0))
         every = torch.ones(target.num_observations, dtype=torch.bool)
         total = target.smooth.log_likelihood_given(scouts, every)
-        return target.started_at(scouts[total.argmax()][None])
+        best = scouts[total.argmax()]
+        if target.dimension >= FEWEST_CURVED:
+            curve = curve_of(target, best)
+            if curve is not None:
+                target, best = target.along(curve), torch.zeros_like(best)
+        return target.started_at(best[None])
+
+
+def curve_of(target: LaplaceIntegrated, start: Float[Tensor, " dim"]) -> Curve | None:
+    """Coordinates that follow the bends of the posterior of the parameters that are left.
+
+    Args:
+        target: The model without its block.
+        start: Parameters at which the search for their mode begins.
+
+    Returns:
+        `None` where no mode is found.
+    """
+    smooth = target.smooth
+    every = torch.ones(target.num_observations, dtype=torch.bool)
+
+    def log_density(theta: Tensor) -> Tensor:
+        return smooth.log_prior(theta) + smooth.log_likelihood_given(theta, every)
+
+    peak = climbed(log_density, start)
+    return None if peak is None else curve_at(log_density, peak.theta, peak.precision)
