@@ -145,7 +145,7 @@ class NormalBlock:
         """The same block with coordinates in the place of the other parameters.
 
         Args:
-            curve: From coordinates to the other parameters.
+            curve: The map from these coordinates to the other parameters.
         """
         found = copy.copy(self)
         found.curve = curve
