@@ -16,7 +16,7 @@ from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegra
 EASY = 15
 """Dimensions up to which estimators take a whole model well unless other parameters scale the block."""
 FEWEST = 5
-"""Dimensions of a block below which it is not worth it, unless other parameters multiply it."""
+"""Dimensions of a block below which it is not worth it, unless other parameters, few of them, multiply it."""
 FEWEST_MULTIPLIED = 3
 """The same then: draws of the whole model miss the tails of a product, and waves of unknown period have many
 modes."""
@@ -68,7 +68,8 @@ def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIn
     if not FEWEST_MULTIPLIED <= size <= MAX_CHAINS or density.dimension - size > most_left:
         return None
     constant = [value is not None for value in compiled.constants]
-    if size < FEWEST and not is_multiplied(compiled.graph, constant, predictor.block):
+    few = density.dimension <= EASY and is_multiplied(compiled.graph, constant, predictor.block)
+    if size < FEWEST and not few:
         return None
     if density.dimension <= EASY and not is_hard(compiled.graph, constant, predictor.block):
         return None
