@@ -37,6 +37,8 @@ from rich.table import Table
 from synthstats_lightning.programs.failure import ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
+from synthstats_lightning.scoring.distributions.coordinates import CHOLESKY_COORDINATES
+from synthstats_lightning.scoring.distributions.correlation import COVARIANCE_FACTOR_COORDINATES
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 
 TOLERANCE = 1e-8
@@ -62,7 +64,9 @@ def compare(density: Density, record: dict[str, Any]) -> Errors:
             theta[0, columns[name]] = torch.tensor(values, dtype=torch.float64).reshape(-1)
             slopes[columns[name]] = np.ravel(slope)
         theta.requires_grad_(True)
-        log_prior, log_rows = density.log_prior_and_likelihood(theta)
+        own, log_volume = own_coordinates(density, theta)
+        log_prior, log_rows = density.log_prior_and_likelihood(own)
+        log_prior = log_prior + log_volume
         (gradient,) = torch.autograd.grad(log_prior.sum() + log_rows.sum(), theta)
         rows = log_rows.sum(1, keepdim=True) if len(point["rows"]) == 1 else log_rows
         got = np.append(rows[0].detach().numpy(), log_prior.item())
@@ -73,6 +77,22 @@ def compare(density: Density, record: dict[str, Any]) -> Errors:
         worst_logp = max(worst_logp, np.nan_to_num(error, nan=np.inf))
         worst_gradient = max(worst_gradient, np.nan_to_num(steep, nan=np.inf))
     return Errors(float(worst_logp), float(worst_gradient))
+
+
+def own_coordinates(density: Density, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The density's coordinates at PyMC's, and the log of the volume that these span per unit of PyMC's.
+
+    They differ for packed Cholesky factors.
+    """
+    columns, log_volume = list(theta.unbind(1)), theta.new_zeros(len(theta))
+    for parameter in density.parameters:
+        if parameter.distribution.coordinates is COVARIANCE_FACTOR_COORDINATES:
+            place = slice(parameter.start, parameter.stop)
+            packed, volume = CHOLESKY_COORDINATES.constrain(theta[:, place])
+            own = COVARIANCE_FACTOR_COORDINATES.unconstrain(packed)
+            columns[place] = own.unbind(1)
+            log_volume = log_volume + volume - COVARIANCE_FACTOR_COORDINATES.constrain(own)[1]
+    return torch.stack(columns, 1), log_volume
 
 
 def check(record: dict[str, Any], covariates: dict[str, Any]) -> Errors | str:

@@ -69,8 +69,14 @@ def parse_graph(document: str | bytes, schema: DataSchema) -> ModelGraph:
     if not is_int(content["format"]) or content["format"] != GRAPH_FORMAT:
         bad_graph(f"format is not {GRAPH_FORMAT}")
     builder = _Builder(schema)
-    if not isinstance(content["nodes"], list) or not 1 <= len(content["nodes"]) <= MAX_NODES:
+    if not isinstance(content["nodes"], list) or not content["nodes"]:
         bad_graph(f"nodes is not a list of 1 to {MAX_NODES} nodes")
+    if len(content["nodes"]) > MAX_NODES:
+        bad_graph(
+            f"{len(content['nodes'])} nodes, more than {MAX_NODES}: every step of a loop over single numbers"
+            " is several. Let a step be of whole vectors (a state of all species at once, say), or"
+            " take fewer, longer steps"
+        )
     for entry in content["nodes"]:
         try:
             builder.add(entry)

@@ -40,6 +40,8 @@ take most of the draws."""
 STRAIGHT_SHARE = 0.5
 """Share of the effective sample size asked for at which a proposal for it is adapted no more: in many
 dimensions it is as good as it gets after few rounds."""
+DEAR_SHARE = 0.35
+"""The same where each density is a search of its own."""
 STRAIGHT_ROUNDS = 8
 """Most rounds that adapt it: beyond, in many dimensions, components only take the place of others."""
 STRAIGHT_GROWTH = 3
@@ -230,13 +232,17 @@ class EngineSettings:
             fold_draws=min(self.fold_draws, importance_draws),
         )
 
-    def for_straight(self) -> EngineSettings:
-        """The same settings for a posterior that is nearly normal, about a mode that is known."""
+    def for_straight(self, dear: bool = False) -> EngineSettings:
+        """The same settings for a posterior that is nearly normal, about a mode that is known.
+
+        Args:
+            dear: Whether each density is a search of its own.
+        """
         return replace(
             self,
             starts=max(self.starts // 2, 2),
             degrees_of_freedom=max(self.degrees_of_freedom, LIGHTER_TAILS),
-            good_ess_fraction=STRAIGHT_SHARE * self.good_ess_fraction,
+            good_ess_fraction=(DEAR_SHARE if dear else STRAIGHT_SHARE) * self.good_ess_fraction,
             adaptation_rounds=min(self.adaptation_rounds, STRAIGHT_ROUNDS),
             loo_growth=min(self.loo_growth, STRAIGHT_GROWTH),
             max_elpd_se=max(self.max_elpd_se, STRAIGHT_SE),

@@ -265,6 +265,13 @@ def test_chains_elements_and_work_are_limited() -> None:
     assert "chain" in failure(w.document(response=x)).message
 
     w = Writer()
+    places = [w.const(0.5) for _ in range(2_001)]
+    said = failure(w.document(response=places[-1]))
+    assert said.category is BAD
+    assert "2001 nodes, more than 2000" in said.message
+    assert "whole vectors" in said.message
+
+    w = Writer()
     x = w.op("broadcast_to", w.const(0.5), shape=[10**6])
     for _ in range(11):
         x = w.op("sin", x)

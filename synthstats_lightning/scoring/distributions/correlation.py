@@ -12,11 +12,14 @@ from torch.nn.functional import logsigmoid
 
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.scoring.distributions.base import Definition, Distribution, Statistics
-from synthstats_lightning.scoring.distributions.coordinates import CHOLESKY_COORDINATES, Coordinates, diagonal
+from synthstats_lightning.scoring.distributions.coordinates import Coordinates, diagonal
 from synthstats_lightning.scoring.distributions.gaussian import cholesky_factor, log_determinant
 from synthstats_lightning.scoring.distributions.sampling import standard_gamma, standard_normal
 from synthstats_lightning.scoring.numerics.gamma import log_gamma_ratio
-from synthstats_lightning.scoring.numerics.transforms import unit_inverse
+from synthstats_lightning.scoring.numerics.transforms import MAX_EXPONENT, UNIT_LOW, unit_inverse
+
+STEEPEST = 300.0
+"""Largest sum of a row's coordinates of correlations: beyond, its last entry would be 0."""
 
 
 def order_of(length: int) -> int:
@@ -89,12 +92,66 @@ def correlation_factor_inverse(value: Float[Tensor, "*batch n n"]) -> Float[Tens
     return scaled[..., places[:, 0], places[:, 1]]
 
 
+def covariance_factor(
+    u: Float[Tensor, "*batch entries"],
+) -> tuple[Float[Tensor, "*batch entries"], Float[Tensor, "*batch"]]:
+    """A packed lower triangle from logs of deviations and, off its diagonal, `atanh` of partial correlations.
+
+    Entries of a row are as large as its deviation is; of these numbers none has a scale that another sets,
+    and under the distributions here they are independent.
+    """
+    places = diagonal(u.shape[-1])
+    n = len(places)
+    rows, columns = torch.tril_indices(n, n)
+    below = rows > columns
+    on_diagonal, free = u[..., places], u[..., below]
+    matrix = u.new_zeros(*u.shape[:-1], n, n)
+    limit = STEEPEST / n
+    matrix[..., rows[below], columns[below]] = free.clamp(-limit, limit)
+    log_left = _log_left(matrix).cumsum(-1)
+    # of each entry's own place what those before it leave
+    before = torch.cat([torch.zeros_like(log_left[..., :1]), log_left[..., :-1]], -1)
+    left = torch.exp(0.5 * before)
+    unit = torch.tanh(matrix) * left + torch.diag_embed(left.diagonal(dim1=-2, dim2=-1))
+    sd = torch.exp(on_diagonal.clamp(-MAX_EXPONENT, MAX_EXPONENT))
+    value = (sd.unsqueeze(-1) * unit)[..., rows, columns]
+    index = torch.arange(n, dtype=u.dtype)
+    log_last = 0.5 * before.diagonal(dim1=-2, dim2=-1)
+    log_jacobian = ((index + 1.0) * on_diagonal - log_last).sum(-1)
+    log_jacobian = log_jacobian + (_log_left(free) + 0.5 * before[..., rows[below], columns[below]]).sum(-1)
+    return value, log_jacobian
+
+
+def covariance_factor_inverse(value: Float[Tensor, "*batch entries"]) -> Float[Tensor, "*batch entries"]:
+    """Inverse of `covariance_factor`."""
+    n = len(diagonal(value.shape[-1]))
+    rows, columns = torch.tril_indices(n, n)
+    matrix = value.new_zeros(*value.shape[:-1], n, n)
+    matrix[..., rows, columns] = value
+    # sums of squares from each entry to the diagonal
+    squares = matrix.square().flip(-1).cumsum(-1).flip(-1)
+    sd = squares[..., 0].sqrt()
+    after = torch.cat([squares[..., 1:], torch.zeros_like(squares[..., :1])], -1).sqrt()
+    partial = torch.asinh(matrix / after.clamp_min(UNIT_LOW)).tril(-1)
+    return (partial + torch.diag_embed(torch.log(sd.clamp_min(UNIT_LOW))))[..., rows, columns]
+
+
+def _log_left(z: Tensor) -> Tensor:
+    """Log of 1 minus the square of a correlation, from its `atanh`."""
+    return math.log(4.0) + logsigmoid(2.0 * z) + logsigmoid(-2.0 * z)
+
+
+def _as_many(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape
+
+
 def _below(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
 
 
 CORRELATION_COORDINATES = Coordinates(lambda shape: shape, correlations, correlations_inverse)
 CORRELATION_FACTOR_COORDINATES = Coordinates(_below, correlation_factor, correlation_factor_inverse)
+COVARIANCE_FACTOR_COORDINATES = Coordinates(_as_many, covariance_factor, covariance_factor_inverse)
 
 
 def log_lkj_normaliser(eta: Float[Tensor, "*batch"], n: int) -> Float[Tensor, "*batch"]:
@@ -239,5 +296,5 @@ def lkj_cholesky_cov(entry: Entry, deviation: Distribution) -> Distribution:
         inside=inside,
         log_kernel=log_kernel,
         sample=sample,
-        coordinates=CHOLESKY_COORDINATES,
+        coordinates=COVARIANCE_FACTOR_COORDINATES,
     )

@@ -130,7 +130,7 @@ def climb(
     if has_funnels(target):
         target = standardise_at_mode(target, settings, generator, deadline)
     if is_straight(target):
-        settings = settings.for_straight()
+        settings = settings.for_straight(is_dear(target))
     effort, searched = 1, smooth_form(target)
     points = FEWER if is_dear(target) or densities_each(target) > 1 else (COARSE, FINE)
     while True:

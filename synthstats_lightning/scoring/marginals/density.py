@@ -79,7 +79,8 @@ def build_density(
 class Density:
     """Log-density of a model's parameters and response, batched over particles and differentiable.
 
-    Parameters are unconstrained, with PyMC's default transforms; the prior includes their Jacobians and is
+    Parameters are unconstrained, with PyMC's default transforms but for packed Cholesky factors (of their
+    deviations and partial correlations); the prior includes the transforms' Jacobians and is
     normalised. The order of columns is that of `parameters`. Everything is float64 and deterministic: the
     same `theta` in a batch of the same size gives the same bits.
 

@@ -33,6 +33,7 @@ from synthstats_lightning.scoring.marginals.laplace.integrator import (
     integrate_laplace_of_many,
 )
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
+from synthstats_lightning.scoring.marginals.normal_vectors import with_vectors
 from synthstats_lightning.scoring.marginals.walks import with_walks
 from synthstats_lightning.scoring.marginals.zero_sum import with_free_effects
 from synthstats_lightning.scoring.score import Integration
@@ -150,11 +151,27 @@ def integrate(density: Density) -> Density | Integrated:
     elif isinstance(target, GroupIntegrated) and target.dimension > EASILY_LEFT:
         # one latent of each group was taken, and of each a second one is left
         target = integrate_small_clusters(density, target.dimension - FEWER) or target
-    elif isinstance(target, LaplaceIntegrated) and target.dimension > HARD_TO_SEARCH:
+    elif isinstance(target, LaplaceIntegrated):
+        target = _by_vectors(density, target)
+    if isinstance(target, LaplaceIntegrated) and target.dimension > HARD_TO_SEARCH:
         # so many are left that each density is better cheap than a search of its own
         target = integrate_in_common_of_many(density) or target
     _check_size(target)
     return target
+
+
+def _by_vectors(density: Density, target: LaplaceIntegrated) -> LaplaceIntegrated:
+    """The same with normal vectors in the place of matrices times normal numbers, where it has those.
+
+    Args:
+        density: The model with its data.
+        target: The model without its block.
+    """
+    graph = density.compiled.graph
+    other = with_vectors(graph, density.compiled.shapes)
+    if other is graph:
+        return target
+    return integrate_laplace(density.of_graph(other), target.dimension) or target
 
 
 def _check_size(target: Target) -> None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from synthstats_lightning.programs.composites import distribution_of
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.scoring.density.structural import Shape
+from synthstats_lightning.scoring.marginals.rewriting import Rewriting
 
 FEWEST = 8
 """Steps below which nothing is gained."""
@@ -135,57 +133,22 @@ def _path(
     return None
 
 
-class _Rewriting:
-    """A graph in the making.
-
-    Args:
-        graph: What it is made of.
-        shapes: Shape of every node of that.
-    """
-
-    def __init__(self, graph: ModelGraph, shapes: Sequence[Shape]) -> None:
-        self._graph = graph
-        self._old_shapes = shapes
-        self._nodes: list[Node] = []
-        self._shapes: list[Shape] = []
-        self._place: dict[int, int] = {}
-        self._derived: dict[str, int] = {}
-
-    def keep(self, index: int, node: Node) -> None:
-        """Takes a node as it is."""
-        inputs = tuple(self._place[i] for i in node.inputs)
-        self._place[index] = self._add(replace(node, inputs=inputs), self._old_shapes[index])
-
-    def finished(self) -> ModelGraph:
-        """The graph."""
-        graph, inferred = self._graph, bool(self._graph.dtypes)
-        dtypes = ["int64" if n.attributes.get("dtype") == "int64" else "float64" for n in self._nodes]
-        for index, dtype in enumerate(graph.dtypes):
-            dtypes[self._place[index]] = dtype
-        derived = {name: self._place[index] for name, index in graph.deterministics.items()}
-        return replace(
-            graph,
-            nodes=tuple(self._nodes),
-            response=self._place[graph.response],
-            deterministics=derived | self._derived,
-            # where validation has not run they are inferred later
-            shapes=tuple(self._shapes) if inferred else (),
-            dtypes=tuple(dtypes) if inferred else (),
-        )
+class _Rewriting(Rewriting):
+    """One with walks in the place of cumulative sums."""
 
     def add_walk(self, found: _Sum) -> None:
         """Puts a walk where the cumulative sum of a parameter was, and what the parameter was after it."""
-        steps = self._graph.nodes[found.steps]
-        shape = self._old_shapes[found.steps]
-        mean, scale = (self._place[i] for i in steps.inputs)
+        steps = self.graph.nodes[found.steps]
+        shape = self.old_shapes[found.steps]
+        mean, scale = (self.place[i] for i in steps.inputs)
         scaled = False
         for before, index in found.links:
-            node = self._graph.nodes[index]
+            node = self.graph.nodes[index]
             mean = self._again(node, before, mean)
             if node.op in ("mul", "div"):
                 scale, scaled = self._again(node, before, scale), True
         if scaled:
-            scale = self._add(Node("abs", (scale,)), self._shapes[scale])
+            scale = self.add(Node("abs", (scale,)), self.shapes[scale])
         first_mean, drift = self._along(mean, shape, found.axis)
         first_scale, step_scale = self._along(scale, shape, found.axis)
         long = (shape[1 - found.axis], shape[found.axis]) if len(shape) == 2 else shape
@@ -195,80 +158,68 @@ class _Rewriting:
             "components": ["Normal", "Normal"],
             "shape": list(long),
         }
-        walk = self._add(Node("random", (first_mean, first_scale, drift, step_scale), attributes), long)
+        walk = self.add(Node("random", (first_mean, first_scale, drift, step_scale), attributes), long)
         if len(shape) == 2 and found.axis == 0:
-            walk = self._add(Node("transpose", (walk,), {"order": [1, 0]}), shape)
+            walk = self.add(Node("transpose", (walk,), {"order": [1, 0]}), shape)
         if found.head is None:
-            self._place[found.node] = walk
+            self.place[found.node] = walk
         else:
-            head = self._place[found.head]
-            after = self._op("add", head, walk)
-            self._place[found.node] = self._add(
+            head = self.place[found.head]
+            after = self.op("add", head, walk)
+            self.place[found.node] = self.add(
                 Node("concatenate", (head, after), {"axis": 0}), (shape[0] + 1,)
             )
         self._restore(found, walk)
 
     def _restore(self, found: _Sum, walk: int) -> None:
         """The parameter, of the walk, and what was made of it."""
-        shape, axis = self._old_shapes[found.steps], found.axis
+        shape, axis = self.old_shapes[found.steps], found.axis
         length = shape[axis]
         first = self._take(walk, [0], axis)
         later, earlier = (self._take(walk, range(k, length - 1 + k), axis) for k in (1, 0))
-        steps = self._op("sub", later, earlier)
-        value = self._add(Node("concatenate", (first, steps), {"axis": axis}), shape)
+        steps = self.op("sub", later, earlier)
+        value = self.add(Node("concatenate", (first, steps), {"axis": axis}), shape)
         for before, index in reversed(found.links):
-            node = self._graph.nodes[index]
-            others = [self._place[i] for i in node.inputs if i != before]
+            node = self.graph.nodes[index]
+            others = [self.place[i] for i in node.inputs if i != before]
             if node.op == "neg":
-                value = self._op("neg", value)
+                value = self.op("neg", value)
             elif node.op == "sub" and node.inputs[1] == before:
-                value = self._op("sub", others[0], value)
+                value = self.op("sub", others[0], value)
             else:
                 inverse = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}[node.op]
                 for other in others:
-                    value = self._op(inverse, value, other)
-        self._place[found.steps] = value
-        self._derived[self._graph.nodes[found.steps].attributes["name"]] = value
+                    value = self.op(inverse, value, other)
+        self.place[found.steps] = value
+        self.derived[self.graph.nodes[found.steps].attributes["name"]] = value
         for index in sorted(found.skipped - {found.steps}):
-            self.keep(index, self._graph.nodes[index])
+            self.keep(index, self.graph.nodes[index])
 
     def _again(self, node: Node, before: int, instead: int) -> int:
         """An elementwise node with one of its inputs replaced."""
-        return self._op(node.op, *(instead if i == before else self._place[i] for i in node.inputs))
+        return self.op(node.op, *(instead if i == before else self.place[i] for i in node.inputs))
 
     def _along(self, value: int, shape: Shape, axis: int) -> tuple[int, int]:
         """A value of each step as that of the first one, and of the others."""
-        own = self._shapes[value]
+        own = self.shapes[value]
         if len(shape) == 1 and math.prod(own) == 1:
             if own == ():
-                return value, self._add(Node("transpose", (value,), {"order": ["x"]}), (1,))
-            return self._add(Node("index", (value,), {"index": [0]}), ()), value
+                return value, self.add(Node("transpose", (value,), {"order": ["x"]}), (1,))
+            return self.add(Node("index", (value,), {"index": [0]}), ()), value
         if own != shape:
-            value = self._add(Node("broadcast_to", (value,), {"shape": list(shape)}), shape)
+            value = self.add(Node("broadcast_to", (value,), {"shape": list(shape)}), shape)
         if len(shape) == 2 and axis == 0:
-            value = self._add(Node("transpose", (value,), {"order": [1, 0]}), (shape[1], shape[0]))
+            value = self.add(Node("transpose", (value,), {"order": [1, 0]}), (shape[1], shape[0]))
         last = len(shape) - 1
-        length = self._shapes[value][last]
+        length = self.shapes[value][last]
         others = self._take(value, range(1, length), last)
-        place = self._constant(0, ())
-        first = self._add(Node("take", (value, place), {"axis": last}), self._shapes[value][:last])
+        place = self.constant(0, ())
+        first = self.add(Node("take", (value, place), {"axis": last}), self.shapes[value][:last])
         return first, others
 
     def _take(self, value: int, places: Sequence[int], axis: int) -> int:
-        own = self._shapes[value]
-        index = self._constant(list(places), (len(places),))
-        return self._add(
+        own = self.shapes[value]
+        index = self.constant(list(places), (len(places),))
+        return self.add(
             Node("take", (value, index), {"axis": axis}), (*own[:axis], len(places), *own[axis + 1 :])
         )
-
-    def _constant(self, value: Any, shape: Shape) -> int:
-        return self._add(Node("constant", (), {"value": value, "dtype": "int64"}), shape)
-
-    def _op(self, op: str, *inputs: int) -> int:
-        shape = np.broadcast_shapes(*(self._shapes[i] for i in inputs))
-        return self._add(Node(op, inputs), shape)
-
-    def _add(self, node: Node, shape: Shape) -> int:
-        self._nodes.append(node)
-        self._shapes.append(shape)
-        return len(self._nodes) - 1

@@ -24,6 +24,7 @@ from synthstats_lightning.scoring.distributions.coordinates import (
     ZERO_SUM_COORDINATES,
     Coordinates,
 )
+from synthstats_lightning.scoring.distributions.correlation import COVARIANCE_FACTOR_COORDINATES
 from synthstats_lightning.scoring.distributions.gaussian import gaussian_subsets
 from synthstats_lightning.scoring.engine import score_target
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -39,7 +40,14 @@ def tensor(value: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "coordinates", [SIMPLEX_COORDINATES, ORDERED_COORDINATES, ZERO_SUM_COORDINATES, CHOLESKY_COORDINATES]
+    "coordinates",
+    [
+        SIMPLEX_COORDINATES,
+        ORDERED_COORDINATES,
+        ZERO_SUM_COORDINATES,
+        CHOLESKY_COORDINATES,
+        COVARIANCE_FACTOR_COORDINATES,
+    ],
 )
 def test_coordinates_return_and_span_the_volume_they_say(coordinates: Coordinates) -> None:
     u = torch.randn(coordinates.free((6,)), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -55,7 +63,12 @@ def test_coordinates_return_and_span_the_volume_they_say(coordinates: Coordinate
 
 
 def test_coordinates_stay_finite_far_out() -> None:
-    for coordinates in (SIMPLEX_COORDINATES, ORDERED_COORDINATES, CHOLESKY_COORDINATES):
+    for coordinates in (
+        SIMPLEX_COORDINATES,
+        ORDERED_COORDINATES,
+        CHOLESKY_COORDINATES,
+        COVARIANCE_FACTOR_COORDINATES,
+    ):
         u = torch.full((6,), 800.0, dtype=torch.float64, requires_grad=True)
         value, log_jacobian = coordinates.constrain(u)
         (value.log().sum() + log_jacobian).backward()
@@ -210,6 +223,22 @@ def test_draws_follow_the_density(name: str) -> None:
     assert error < 0.02
     assert float(weights.mean()) == pytest.approx(1.0, abs=4.0 * error)
     assert error > 1e-3
+
+
+def test_coordinates_of_a_covariance_factor_are_independent_a_priori() -> None:
+    """Their density is that of a product: mixed second derivatives are 0, so that no scale sets another."""
+    distribution = of_law(Law("LKJCholeskyCov", (Law("Gamma"),)))
+    arguments = [tensor(1.7), tensor([6.0]), tensor([0.25])]
+
+    def log_density(u: torch.Tensor) -> torch.Tensor:
+        value, log_jacobian = COVARIANCE_FACTOR_COORDINATES.constrain(u)
+        return distribution.log_prob(value, *arguments) + log_jacobian
+
+    u = torch.randn(10, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    hessian = torch.autograd.functional.hessian(log_density, u)
+    diagonal = hessian.diagonal()
+    assert (diagonal < -0.05).all()
+    torch.testing.assert_close(hessian, torch.diag(diagonal), atol=1e-12, rtol=0.0)
 
 
 def test_probability_of_an_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
@@ -14,6 +15,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.layout import Parameter
 from synthstats_lightning.scoring.density.structural import Shape
 from synthstats_lightning.scoring.marginals.compilation import needed_steps, without_priors
+from synthstats_lightning.scoring.marginals.curved import Curve
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.affine import LOCATIONS, propagate
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine, AffineMaps, Values
@@ -63,7 +65,10 @@ class NormalBlock:
         size: Dimensions of the block.
         inner: Columns of the block in the whole model.
         outer: The other columns.
+        curve: The map from coordinates to the other parameters; `None` where these are the coordinates.
     """
+
+    curve: Curve | None = None
 
     def __init__(
         self,
@@ -126,19 +131,43 @@ class NormalBlock:
         return self._maps.entries(node)
 
     def log_prior(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, " particles"]:
-        """Log prior density of the parameters outside of the block, in nats.
+        """Log prior density of the parameters outside of the block, or of their coordinates, in nats.
 
         Args:
-            theta: Their unconstrained values.
+            theta: Their unconstrained values, or these coordinates.
         """
-        return self._rest.log_prior(self.whole(theta))
+        if self.curve is None:
+            return self._rest.log_prior(self._filled(theta))
+        others, log_jacobian = self.curve.parameters(theta)
+        return self._rest.log_prior(self._filled(others)) + log_jacobian
+
+    def along(self, curve: Curve) -> NormalBlock:
+        """The same block with coordinates in the place of the other parameters.
+
+        Args:
+            curve: The map from these coordinates to the other parameters.
+        """
+        found = copy.copy(self)
+        found.curve = curve
+        return found
+
+    def coordinates(self, whole: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles outer"]:
+        """Coordinates of the other parameters.
+
+        Args:
+            whole: Unconstrained values of all of the model's parameters.
+        """
+        return whole[:, self.outer] if self.curve is None else self.curve.coordinates(whole[:, self.outer])
 
     def whole(self, theta: Float[Tensor, "particles outer"]) -> Float[Tensor, "particles dim"]:
         """Columns of the whole model, the block at 0.
 
         Args:
-            theta: Unconstrained values of the other parameters.
+            theta: Unconstrained values of the other parameters, or their coordinates.
         """
+        return self._filled(theta if self.curve is None else self.curve.parameters(theta)[0])
+
+    def _filled(self, theta: Tensor) -> Tensor:
         return theta.new_zeros(len(theta), self.density.dimension).index_copy(1, self.outer, theta)
 
     def is_constant(self, node: int) -> bool:
@@ -161,7 +190,7 @@ class NormalBlock:
         """The block at some values of the other parameters.
 
         Args:
-            theta: Their unconstrained values.
+            theta: Their unconstrained values, or their coordinates.
             without: Nodes whose maps are not wanted.
         """
         log_prior, values = self._rest.log_prior_and_values(self.whole(theta), self._steps)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.equal_answers import find_equal_answers
+from synthstats_lightning.scoring.marginals.curved import Curve, climbed, curve_at
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from synthstats_lightning.scoring.marginals.groups.base import GroupTarget, in_parts, packed
 from synthstats_lightning.scoring.marginals.groups.common import (
@@ -22,7 +23,6 @@ from synthstats_lightning.scoring.marginals.groups.common import (
     CommonQuadrature,
     is_common,
 )
-from synthstats_lightning.scoring.marginals.groups.curved import Curve, climbed, curve_at
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, find_groupings, row_groups
 from synthstats_lightning.scoring.marginals.groups.integrand import Outer, without_latent
 from synthstats_lightning.scoring.marginals.groups.repeated import DifferentGroups

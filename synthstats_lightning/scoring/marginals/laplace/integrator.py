@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
+from synthstats_lightning.scoring.marginals.curved import Curve, climbed, curve_at
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard, is_multiplied
 from synthstats_lightning.scoring.marginals.gaussian.band import Band
@@ -13,7 +16,7 @@ from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegra
 EASY = 15
 """Dimensions up to which estimators take a whole model well unless other parameters scale the block."""
 FEWEST = 5
-"""Dimensions of a block below which it is not worth it, unless other parameters multiply it."""
+"""Dimensions of a block below which it is not worth it, unless other parameters, few of them, multiply it."""
 FEWEST_MULTIPLIED = 3
 """The same then: draws of the whole model miss the tails of a product, and waves of unknown period have many
 modes."""
@@ -31,6 +34,8 @@ MAX_COST = 3e7
 """Most multiplications for one particle: a score takes some thousand particles, each several steps."""
 TOLERANCE = 1e-8
 """Largest relative difference between the affine maps and the graph."""
+FEWEST_CURVED = 9
+"""Dimensions left from which on they are straightened: proposals fit bent posteriors of fewer well enough."""
 SCOUTS = 64
 """Prior draws of the other parameters among which the first is chosen from which searches start."""
 
@@ -63,7 +68,8 @@ def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIn
     if not FEWEST_MULTIPLIED <= size <= MAX_CHAINS or density.dimension - size > most_left:
         return None
     constant = [value is not None for value in compiled.constants]
-    if size < FEWEST and not is_multiplied(compiled.graph, constant, predictor.block):
+    few = density.dimension <= EASY and is_multiplied(compiled.graph, constant, predictor.block)
+    if size < FEWEST and not few:
         return None
     if density.dimension <= EASY and not is_hard(compiled.graph, constant, predictor.block):
         return None
@@ -82,4 +88,29 @@ def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIn
         scouts = target.sample_prior(SCOUTS if target.dimension else 1, torch.Generator().manual_seed(0))
         every = torch.ones(target.num_observations, dtype=torch.bool)
         total = target.smooth.log_likelihood_given(scouts, every)
-        return target.started_at(scouts[total.argmax()][None])
+        best = scouts[total.argmax()]
+        if target.dimension >= FEWEST_CURVED:
+            curve = curve_of(target, best)
+            if curve is not None:
+                target, best = target.along(curve), torch.zeros_like(best)
+        return target.started_at(best[None])
+
+
+def curve_of(target: LaplaceIntegrated, start: Float[Tensor, " dim"]) -> Curve | None:
+    """Coordinates that follow the bends of the posterior of the parameters that are left.
+
+    Args:
+        target: The model without its block.
+        start: Parameters at which the search for their mode begins.
+
+    Returns:
+        `None` where no mode is found.
+    """
+    smooth = target.smooth
+    every = torch.ones(target.num_observations, dtype=torch.bool)
+
+    def log_density(theta: Tensor) -> Tensor:
+        return smooth.log_prior(theta) + smooth.log_likelihood_given(theta, every)
+
+    peak = climbed(log_density, start)
+    return None if peak is None else curve_at(log_density, peak.theta, peak.precision)

@@ -8,6 +8,7 @@ whose predictors move, in full where they move much and by their slopes where th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -176,3 +177,19 @@ def log_mean(values: Tensor, axis: int) -> Tensor:
     """Log of the mean of exponentials along an axis; -inf for no mass, and where a value is no number."""
     found = values.logsumexp(axis) - math.log(values.shape[axis])
     return found.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
+
+
+def together_by(found: Sequence[Changes], draws: Sequence[int]) -> Changes:
+    """What several sets of draws come to together.
+
+    Args:
+        found: By each set.
+        draws: How many draws are in each.
+    """
+    log_share = (torch.tensor(draws, dtype=torch.float64) / sum(draws)).log()[:, None]
+    total = torch.logsumexp(torch.stack([each.given for each in found]) + log_share, 0)
+    less, more = (
+        torch.logsumexp(torch.stack(each) + log_share[..., None], 0)
+        for each in zip(*(each[1:] for each in found), strict=True)
+    )
+    return Changes(total, less, more)

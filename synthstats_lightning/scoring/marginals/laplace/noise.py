@@ -37,6 +37,20 @@ def antithetic_noise(
     return torch.stack([half, -half], 2).flatten(1, 2)
 
 
+def one_of(
+    log_weight: Float[Tensor, "particles points"], generator: torch.Generator
+) -> Int[Tensor, " particles"]:
+    """A point of each particle, chosen with its weight's probability.
+
+    Args:
+        log_weight: Log weights of the points.
+        generator: Source of the choice.
+    """
+    uniform = torch.rand(log_weight.shape, generator=generator, dtype=torch.float64)
+    gumbel = -torch.log(-torch.log(uniform.clamp(2.0**-54, 1.0 - 2.0**-53)))
+    return (log_weight + gumbel).argmax(1)
+
+
 @lru_cache(maxsize=2)
 def _pool(length: int) -> Float[Tensor, " numbers"]:
     with torch.inference_mode(False):

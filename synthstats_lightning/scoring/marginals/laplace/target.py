@@ -12,16 +12,29 @@ from torch import Tensor
 
 from synthstats_lightning.scoring.density.many_rows import pieces
 from synthstats_lightning.scoring.density.target import GradientNeeded, Marginals
+from synthstats_lightning.scoring.marginals.curved import Curve
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.adjoint import Slopes, mass_at_mode, with_gradient
+from synthstats_lightning.scoring.marginals.laplace.affordable import (
+    LEAST_PARTICLES,
+    MANY,
+    affordable_draws,
+    most_particles,
+    work_for,
+)
 from synthstats_lightning.scoring.marginals.laplace.check import check
 from synthstats_lightning.scoring.marginals.laplace.copies import Changes, Copies
-from synthstats_lightning.scoring.marginals.laplace.leave_out import cavities, log_mean, without_each
+from synthstats_lightning.scoring.marginals.laplace.leave_out import (
+    cavities,
+    log_mean,
+    together_by,
+    without_each,
+)
 from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer, Sites
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.movers import Movers, candidates, first_movers, own_alone
-from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise
+from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise, one_of
 from synthstats_lightning.scoring.marginals.laplace.parts import Last, LastAdded, Part, Weighted
 from synthstats_lightning.scoring.marginals.laplace.precision import Shape, known_of
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
@@ -37,18 +50,12 @@ from synthstats_lightning.scoring.marginals.laplace.proposal import (
 from synthstats_lightning.scoring.marginals.laplace.starts import Starts
 from synthstats_lightning.scoring.score import Integration
 
-DRAWS, DRAWS_OF_MANY, MANY = 8, 4, 1_000
+DRAWS, DRAWS_OF_MANY = 8, 4
 """Draws of the block for each value of the other parameters, and where more rows than this differ."""
 ALONE = 2_048
 """Draws where no other parameter is left to average over."""
 DRAWN = 64
 """Draws of which one stands for the posterior of the block."""
-LEAVE_ONE_OUT_WORK, LEAVE_MANY_OUT_WORK = 8e6, 4e6
-"""Log-likelihoods of rows that leave-one-out may take for all its draws, and that of `MANY` rows may."""
-MATRIX_WORK = 1 / 160
-"""What a multiplication of a block's dense matrices takes of a row's log-likelihood."""
-LEAST_PARTICLES = 250
-"""Fewest particles that leave-one-out may be thinned to."""
 LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
 """Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
 ADDED_DRAWS = (8, 64, 512)
@@ -89,8 +96,7 @@ class LaplaceIntegrated:
         distinct = density.distinct
         self.density = density
         self.copies = Copies(density.num_observations, density.different)
-        self.predictor = predictor
-        self.check = check
+        self.predictor, self.check = predictor, check
         self.num_observations: int = density.num_observations
         self._shape = distinct.compiled.shapes[predictor.node]
         self.likelihood = Likelihood(distinct.compiled, predictor, density.different is not None)
@@ -122,6 +128,21 @@ class LaplaceIntegrated:
         found.corrected = False
         return found
 
+    @property
+    def straight(self) -> bool:
+        """Whether coordinates are such that the posterior is nearly normal in them."""
+        return self.block.curve is not None
+
+    def along(self, curve: Curve) -> LaplaceIntegrated:
+        """The same target with coordinates in the place of the parameters outside of the block.
+
+        Args:
+            curve: From coordinates to the parameters outside of the block.
+        """
+        found = copy.copy(self)
+        found.block, found.starts = self.block.along(curve), Starts(self.starts.default)
+        return found
+
     def started_at(self, theta: Float[Tensor, "1 outer"]) -> LaplaceIntegrated:
         """The same target with searches that start at the block's mode at given parameters.
 
@@ -146,10 +167,9 @@ class LaplaceIntegrated:
         groups = self.likelihood.groups
         if self.likelihood.kinked:
             return lambda: (own_alone(groups),)
-        draws, _, _ = LEAVE_ONE_OUT_DRAWS
-        most = int(self._work / (draws * LEAST_PARTICLES * self.copies.number))
-        variance = proposal.factor.variances(part.design)
-        cavity = cavities(self.likelihood, part.outer, proposal, variance)
+        rows = self.copies.number
+        most = int(work_for(rows) / (LEAVE_ONE_OUT_DRAWS[0] * LEAST_PARTICLES * rows))
+        cavity = cavities(self.likelihood, part.outer, proposal, proposal.factor.variances(part.design))
         push = cavity.push(proposal.shift, groups)[0]
         return lambda: candidates(proposal, part.design, push, groups, most)
 
@@ -207,25 +227,14 @@ class LaplaceIntegrated:
         return self._affordable_draws(particles, self.movers.most, LEAVE_ONE_OUT_DRAWS)
 
     def _affordable_draws(self, particles: int, times: int, limits: tuple[int, int, int]) -> int:
-        """Draws for each particle where all rows are evaluated so many times for each of them."""
-        least, most, alone = limits
         if self.dimension == 0:
-            return alone
-        left = self._work / particles - MATRIX_WORK * self.size**3
-        affordable = left / (times * self.copies.number)
-        return 2 * max(least // 2, min(most // 2, int(affordable / 2)))
-
-    @property
-    def _work(self) -> float:
-        return LEAVE_ONE_OUT_WORK if self.copies.number <= MANY else LEAVE_MANY_OUT_WORK
+            return limits[-1]
+        return affordable_draws(self.copies.number, self.size, particles, times, limits[:2])
 
     @property
     def most_particles(self) -> int:
         """Particles that leave-one-out is affordable for."""
-        least, _, _ = LEAVE_ONE_OUT_DRAWS
-        work = least * self.movers.most * self.copies.number + MATRIX_WORK * self.size**3
-        affordable = self._work / work
-        return max(int(affordable), LEAST_PARTICLES)
+        return most_particles(self.copies.number, self.size, self.movers.most, LEAVE_ONE_OUT_DRAWS[0])
 
     def added_densities(
         self, theta: Float[Tensor, "particles outer"], given: Bool[Tensor, " rows"]
@@ -296,13 +305,7 @@ class LaplaceIntegrated:
             without_each(self.likelihood, part.outer, proposal, part.design, movers, counts, some)
             for some in torch.split(noise, together, 1)
         ]
-        share = torch.tensor([min(together, draws - k) / draws for k in range(0, draws, together)])
-        log_share = share.to(torch.float64).log()[:, None]
-        total = torch.logsumexp(torch.stack([each.given for each in found]) + log_share, 0)
-        less, more = (
-            torch.logsumexp(torch.stack(each) + log_share[..., None], 0)
-            for each in zip(*(each[1:] for each in found), strict=True)
-        )
+        total, less, more = together_by(found, [some.shape[1] for some in torch.split(noise, together, 1)])
         changed = self.copies.changed(Changes(total, less, more), given).changed
         return Marginals(total, torch.where(total.isfinite()[:, None], changed, -math.inf))
 
@@ -326,7 +329,7 @@ class LaplaceIntegrated:
 
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles outer"]:
         """Independent draws from the prior of the parameters outside of the block."""
-        return self.density.sample_prior(n, generator)[:, self.block.outer]
+        return self.block.coordinates(self.density.sample_prior(n, generator))
 
     def complete(
         self,
@@ -348,9 +351,7 @@ class LaplaceIntegrated:
                 shape = (len(part.theta), DRAWN, self.size)
                 noise = torch.randn(shape, generator=generator, dtype=torch.float64)
                 found = self._weights(part, proposal, counts, noise)
-                uniform = torch.rand(found.weight.shape, generator=generator, dtype=torch.float64)
-                gumbel = -torch.log(-torch.log(uniform.clamp(2.0**-54, 1.0 - 2.0**-53)))
-                chosen = (found.weight + gumbel).argmax(1)
+                chosen = one_of(found.weight, generator)
                 blocks.append(found.x[torch.arange(len(chosen)), chosen])
         return self.block.whole(theta).index_copy(1, self.block.inner, torch.cat(blocks))
 
@@ -367,9 +368,8 @@ class LaplaceIntegrated:
             movers: Which elements move with which rows in what it looked at.
         """
         found = copy.copy(self)
-        found.check = check
-        found.movers, found.tried_movers = movers, lambda: (movers,)
-        found._last, found._last_added = None, None
+        found.check, found.movers, found.tried_movers = check, movers, lambda: (movers,)
+        found._last = found._last_added = None
         return found
 
     def checked_at(self, theta: Float[Tensor, "particles outer"]) -> LaplaceIntegrated | None:

@@ -15,13 +15,13 @@ from synthstats_lightning.programs.canonical import canonicalise
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.density.layout import Transform
+from synthstats_lightning.scoring.marginals.curved import curve_at
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from synthstats_lightning.scoring.marginals.groups import common
 from synthstats_lightning.scoring.marginals.groups.common_target import (
     CommonIntegrated,
     integrate_in_common_of_many,
 )
-from synthstats_lightning.scoring.marginals.groups.curved import curve_at
 from synthstats_lightning.scoring.marginals.groups.grouping import find_groupings
 from synthstats_lightning.scoring.marginals.groups.integrator import by_nodes
 from synthstats_lightning.scoring.marginals.integration import integrate

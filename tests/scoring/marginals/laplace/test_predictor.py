@@ -71,16 +71,22 @@ def test_of_a_change_only_its_place_leaves_the_block() -> None:
 
 
 def test_small_blocks_are_taken_where_another_parameter_multiplies_them() -> None:
-    def built(size: int, multiplied: bool) -> Density:
+    def built(size: int, multiplied: bool, others: int = 0) -> Density:
         b = Builder()
         slope = b.random("Normal", "slope", 0.0, 1.0, shape=(size,))
         one = b.op("dot", b.constant(np.vander(DATA["x"], size).tolist()), slope)
         turn = b.op("sin", b.op("mul", b.random("HalfNormal", "turn", 0.0, 1.0), b.covariate("x")))
+        if others:
+            more = b.random("Logistic", "more", 0.0, 1.0, shape=(others,))
+            turn = b.op("add", turn, b.op("dot", b.constant(np.vander(DATA["x"], others).tolist()), more))
         return counts(b, b.op("exp", b.op("mul", one, turn) if multiplied else b.op("add", one, turn)))
 
     assert integrate_laplace(built(3, True)) is not None
     assert integrate_laplace(built(3, False)) is None
     assert integrate_laplace(built(2, True)) is None
+    # beside many others three fewer are no gain
+    assert integrate_laplace(built(3, True, others=4)) is not None
+    assert integrate_laplace(built(3, True, others=12)) is None
 
 
 def test_what_scales_an_effect_is_not_in_its_block() -> None:
