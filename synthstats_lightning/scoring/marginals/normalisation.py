@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
@@ -139,7 +140,7 @@ def _excess(node: _Node, generator: torch.Generator) -> float:
     return (_of_count if node.distribution.discrete else _of_number)(node, generator)
 
 
-_known: dict[tuple[object, ...], tuple[Distribution, float]] = {}
+_known: dict[tuple[object, ...], tuple[list[object], float]] = {}
 
 
 def _of_constants(node: _Node) -> float:
@@ -148,15 +149,16 @@ def _of_constants(node: _Node) -> float:
     Draws are seeded by the distribution and its parameters alone.
     """
     parameters = [(tuple(each.shape), each.numpy().tobytes()) for each in node.parameters]
-    key = (id(node.distribution), node.shape, node.latent, *parameters)
-    # held on to, so that no other distribution has its id
+    # its functions are held on to, so that no others have their ids
+    functions = [getattr(node.distribution, field.name) for field in fields(node.distribution)]
+    key = (*map(id, functions), node.shape, node.latent, *parameters)
     if key not in _known:
         told = repr((node.distribution.name, node.shape, node.latent, parameters))
         seed = int.from_bytes(hashlib.sha256(told.encode()).digest()[:7], "big")
         excess = _excess(node, torch.Generator().manual_seed(seed))
         if len(_known) >= MOST_KNOWN:
             _known.clear()
-        _known[key] = node.distribution, excess
+        _known[key] = functions, excess
     return _known[key][1]
 
 
