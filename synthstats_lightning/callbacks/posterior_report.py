@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from itertools import chain
 from pathlib import Path
@@ -41,6 +42,8 @@ from synthstats_lightning.tasks import Task
 
 ByTask = dict[int, list[ProgramRecord]]
 """Task index to records, one a sample."""
+Drawn = tuple[ByTask, ByTask, ByTask]
+"""What the policy, the prior and the warm-up drew."""
 ROUND = 500
 """Fresh programs that are sampled at once, of all tasks together: the deadline is looked at in between."""
 INTERRUPTED_SECONDS = 10.0
@@ -67,7 +70,9 @@ class PosteriorReport(Callback):
     weighted as draws from the mixture of both (Hesterberg 1995; Owen and Zhou 2000, "Safe and effective
     importance sampling"): no weight exceeds target over prior, over that share. That bounds the weight of a
     form that the policy has learned to write too rarely, but of none that the prior hardly writes either.
-    What is said of the policy (how many score, residuals) is of its own programs.
+    The programs of the warm-up are a third part of the mixture, at no further cost, where the run began with
+    the untrained policy and what it was told has not changed. What is said of the policy (how many score,
+    residuals) is of its own programs.
 
     Args:
         num_programs: Fresh programs per task, shared among the processes of a run; with `None` there is
@@ -113,12 +118,13 @@ class PosteriorReport(Callback):
         self._scorer: SampleScorer | None = None
         self._pending: list[PendingProgram] = []
         self._blind: list[PendingProgram] = []
+        self._early: list[PendingProgram] = []
         self._began = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Asks for the run's folder, while all ranks do and before any program is scored."""
         self._folder = run_folder(trainer)
-        self._pending, self._blind = [], []
+        self._pending, self._blind, self._early = [], [], []
         self._began = False
         if self.num_programs is not None:
             self._scorer = scoring_and_module(trainer, pl_module, self)[0].scorer
@@ -134,12 +140,12 @@ class PosteriorReport(Callback):
         started = time.monotonic()
         begun = self._begin_comparisons(scoring.scorer) if trainer.is_global_zero else None
         left_out = self._sample(scoring, trainer, module, started + FOR_PROGRAMS * self.deadline)
-        fresh, blind, missing = self._fresh(scoring)
-        ranks = gather_objects((fresh, left_out + missing, blind))
+        drawn, missing = self._fresh(scoring)
+        ranks = gather_objects((drawn, left_out + missing))
         if not trainer.is_global_zero:
             return
-        drawn = merged_records([rank[0] for rank in ranks]), merged_records([rank[2] for rank in ranks])
-        reports = self._reports(scoring.records, module, *drawn)
+        merged = [merged_records(part) for part in zip(*(rank[0] for rank in ranks), strict=True)]
+        reports = self._reports(scoring.records, module, *merged)
         no_posterior = scoring.reward.no_posterior()
         for report in reports:
             report.left_out += dict.fromkeys(line for rank in ranks for line in rank[1])
@@ -187,8 +193,7 @@ class PosteriorReport(Callback):
         self, scoring: ProgramScoring, module: GFlowNetModule, scorer: SampleScorer, ending: str, began: float
     ) -> None:
         """Reports the programs on the disk, of a run that was interrupted or ended by an error at a time."""
-        share = self._drawn_share()
-        fresh = [_by_task(drawn, scorer.record, share) for drawn in (self._pending, self._blind)]
+        fresh = self._by_task(scorer.record)
         written = read_records(self._folder) if journals(self._folder) else scoring.records
         reports = self._reports(written, module, *fresh)
         if not any(report.fresh or report.records for report in reports):
@@ -280,6 +285,7 @@ class PosteriorReport(Callback):
         except Exception as error:  # training is over: what it has found is worth more than this
             left_out.append(f"fresh programs, from {sampled} a task on: {type(error).__name__}: {error}")
         else:
+            self._weigh_warmup(scoring, trainer, module)
             if sampled < number:
                 left_out.append(
                     f"{number - sampled} of {number} fresh programs a task: not sampled by the deadline of"
@@ -299,14 +305,35 @@ class PosteriorReport(Callback):
         """What was drawn for the report: of the policy, then of the prior."""
         return self._pending + self._blind
 
-    def _drawn_share(self) -> float:
-        """Share of what was drawn that the prior wrote."""
-        return len(self._blind) / max(1, len(self._drawn()))
+    def _weigh_warmup(self, scoring: ProgramScoring, trainer: Trainer, module: GFlowNetModule) -> None:
+        """Makes the warm-up's programs part of what was drawn, where that is possible."""
+        if scoring.scorer.of_episodes or not self._pending:
+            return
+        prompts, own = scoring.scorer.prompts, len(self._pending)
+        found = scoring.warmup_draws.weighed(trainer, module, prompts, self._drawn())
+        if found is not None:
+            self._early, self._pending, self._blind = found.early, found.fresh[:own], found.fresh[own:]
 
-    def _fresh(self, scoring: ProgramScoring) -> tuple[ByTask, ByTask, list[str]]:
-        """The fresh programs with a score, the policy's and the prior's, and what became of the others."""
-        pending, share, drawn = self._drawn(), self._drawn_share(), (self._pending, self._blind)
-        self._pending, self._blind = [], []
+    def _by_task(self, record: Callable[[PendingProgram], ProgramRecord]) -> Drawn:
+        """Records of the policy's, the prior's and the warm-up's programs that have a score by now."""
+        parts = self._pending, self._blind, self._early
+        counts = [Counter(program.task_index for program in part) for part in parts]
+        found: Drawn = ({}, {}, {})
+        for part, programs in zip(found, parts, strict=True):
+            for program in programs:
+                if not program.has_score:
+                    continue
+                made, index = record(program), program.task_index
+                own, blind, early = (count[index] for count in counts)
+                if blind or early:
+                    drawn = own + blind + early
+                    made.draw_from_mixture(blind / drawn, early / drawn, program.warmup_log_prob)
+                part.setdefault(index, []).append(made)
+        return found
+
+    def _fresh(self, scoring: ProgramScoring) -> tuple[Drawn, list[str]]:
+        """What was drawn and has a score, and what became of the others."""
+        pending = self._drawn()
         for program in pending:
             if not program.score.done():
                 scoring.scorer.withdraw(program)
@@ -317,14 +344,26 @@ class PosteriorReport(Callback):
                 f"{len(pending) - len(scored)} of {len(pending)} fresh programs: no score by the deadline of"
                 f" {self.deadline:g} seconds; those that take longest are more likely to be missing"
             )
-        for record in chain(*_by_task(scored, scoring.scorer.record, share).values()):
+        for record in scoring.records:  # of an earlier report, where the run goes on after its end
+            record.fresh, record.mixture_log_prob = 0, None
+        *drawn, early = self._by_task(scoring.scorer.record)
+        for record in chain(*(chain(*part.values()) for part in drawn)):
             record.fresh = 1
             scoring.journal.add(record)
-        fresh, blind = (_by_task(part, scoring.record, share) for part in drawn)
-        return fresh, blind, left_out
+        for record in chain(*early.values()):  # which training has counted
+            record.fresh, record.count = 1, 0
+            scoring.journal.add(record)
+        found = self._by_task(scoring.record)
+        self._pending, self._blind, self._early = [], [], []
+        return found, left_out
 
     def _reports(
-        self, records: ProgramRecords, module: GFlowNetModule, fresh: ByTask, blind: ByTask
+        self,
+        records: ProgramRecords,
+        module: GFlowNetModule,
+        fresh: ByTask,
+        blind: ByTask,
+        early: ByTask,
     ) -> list[TaskReport]:
         return [
             TaskReport(
@@ -334,21 +373,7 @@ class PosteriorReport(Callback):
                 module.learned_log_z(index),
                 module.objective,
                 blind=blind.get(index, []),
+                early=early.get(index, []),
             )
             for index, task in enumerate(self._scorer.tasks if self._scorer is not None else ())
         ]
-
-
-def _by_task(
-    programs: Sequence[PendingProgram], record: Callable[[PendingProgram], ProgramRecord], share: float
-) -> ByTask:
-    """Records of those that have a score, with what they were drawn with where the prior wrote a share."""
-    found: ByTask = {}
-    for program in programs:
-        if not program.has_score:
-            continue
-        made = record(program)
-        if share:
-            made.draw_from_mixture(share)
-        found.setdefault(program.task_index, []).append(made)
-    return found

@@ -188,7 +188,7 @@ class ProgramQueue:
 
     def state(self) -> list[tuple[Any, ...]]:
         """The programs in primitive types, each what `SampleScorer.resubmit` takes."""
-        return [*self._restored, *(_plain(program) for program in (*self._finished, *self._items))]
+        return [*self._restored, *(plain_row(program) for program in (*self._finished, *self._items))]
 
     def restore(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Takes what `state` returned; the programs are handed to the workers by `resubmit`."""
@@ -234,7 +234,12 @@ def queue_metrics(total: QueueSums, elapsed: float) -> dict[str, float]:
     return metrics
 
 
-def _plain(program: PendingProgram) -> tuple[Any, ...]:
+def plain_row(program: PendingProgram) -> tuple[Any, ...]:
+    """A program in primitive types, as `SampleScorer.resubmit` takes it.
+
+    Args:
+        program: Of one turn, or an episode.
+    """
     ids = list(program.program_ids)
     task, source, prior = program.task_index, program.source, program.reference_log_prob
     row = (task, source, ids, program.log_prob, prior, program.step, program.proposal_log_prob)

@@ -35,6 +35,7 @@ from synthstats_lightning.callbacks.run_parts import (
     run_workers,
 )
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
+from synthstats_lightning.callbacks.warmup_draws import WarmupDraws
 from synthstats_lightning.callbacks.window import Window, log_metrics, window_metrics
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.learning.loops import is_ending, is_log_step
@@ -110,10 +111,9 @@ class ProgramScoring(ProgramEvaluation):
         warmup_candidates: Programs per task that are drawn for the warm-up, of which `warmup_programs` are
             scored, those of a structure that a digest of the data speaks for above all (`learning.screen`);
             weights stay exact. 0, and objectives on policy, score all that are drawn.
-        max_programs: Distinct programs of all tasks that may be scored, failed ones too, shared among the
-            processes; those of the report, and programs that are given, come on top. When they are used up,
-            training goes on with what there is; with objectives on policy it ends. Not for episodes. By
-            default there is no limit.
+        max_programs: If given, distinct programs of all tasks that may be scored, failed ones too, shared by
+            the processes; those of the report, and given ones, come on top. When they are used up, training
+            goes on with what there is; with objectives on policy it ends. Not for episodes.
 
     Raises:
         ValueError: If a number is out of range.
@@ -192,6 +192,7 @@ class ProgramScoring(ProgramEvaluation):
         self.given_tasks = tasks
         self._scorer: SampleScorer | None = None
         self.queue = ProgramQueue(max_in_flight, max_age, stale)
+        self.warmup_draws = WarmupDraws()
         self.replay = ReplayRatio(max_replay_ratio)
         self._random_state: dict[str, Any] | None = None
         self.tempering = RewardTempering(self.reward, self.reward_schedule)
@@ -279,6 +280,7 @@ class ProgramScoring(ProgramEvaluation):
         for record in self.records:
             self.scorer.remember(record)
         self.queue.resubmit(self.scorer)
+        self.warmup_draws.resubmit(self.scorer)
         self.exchange.start(buffer)
         self.tempering.start(self.scorer.tasks, module, resumed=trainer.global_step > 0)
         self.tempering.follow_schedule(trainer.global_step, buffer)
@@ -370,38 +372,34 @@ class ProgramScoring(ProgramEvaluation):
         return required_buffer(trainer, self._given_buffer)
 
     def _sample_round(self, trainer: Trainer, module: GFlowNetModule, number: int, blind: float = 1) -> None:
-        started = time.perf_counter()
-        step, buffer, tasks = trainer.global_step, self.buffer(trainer), len(self.scorer.tasks)
+        started, step = time.perf_counter(), trainer.global_step
+        buffer, tasks = self.buffer(trainer), len(self.scorer.tasks)
         show_examples(self.scorer, self.records, buffer, module)
         settings = round_settings(module, self.sampling, self.anneal_steps, step)
         programs: list[PendingProgram] = []
-        on_policy = module.objective.on_policy
-        if on_policy:
+        if on_policy := module.objective.on_policy:
             buffer.start_round()
+        draw_more = blind > 1 and not on_policy
         resampled = 0 if on_policy else round(self.prefix_resampling_fraction * number)
-        if resampled:
+        if prefixes := draw_prefixes(buffer, tasks, resampled, module, settings, self._stream):
             stream = Stream.PREFIX_RESAMPLING.at(self._stream)
-            seed = stream_seed(module.seed, module.global_rank, stream)
-            ends = module.sampling.min_new_tokens, settings.max_new_tokens
-            if prefixes := draw_prefixes(buffer, tasks, resampled, *ends, seed):
-                programs += self.scorer.resample_suffixes(trainer, module, prefixes, settings, stream)
-                number -= resampled
+            programs += self.scorer.resample_suffixes(trainer, module, prefixes, settings, stream)
+            number -= resampled
         if number:
             seed = stream_seed(module.seed, module.global_rank, Stream.ALLOCATION.at(self._stream))
             numbers = allocated(trainer, number, tasks, seed)
             given = trainer, module, numbers, settings, Stream.TRAINING.at(self._stream)
-            draw_more = blind > 1 and not on_policy
             programs += self.scorer.screen(*given, blind) if draw_more else self.scorer.sample(*given)
+        if step == 0 and not (resampled or draw_more):
+            self.warmup_draws.take(programs, settings)
         self.queue.add(program.drawn_at(step) for program in programs)
         self._stream += 1
         self._window.sampling_seconds += time.perf_counter() - started
 
     def _wait_for_scores(self, trainer: Trainer, module: GFlowNetModule) -> None:
         """Waits until the next batch keeps the replay ratio; this rank goes by its own counts alone."""
-        if 0 <= trainer.max_steps <= trainer.global_step:
-            return  # there is no next batch
-        if self.scorer.budget.spent:
-            return  # nor are there scores to wait for
+        if 0 <= trainer.max_steps <= trainer.global_step or self.scorer.budget.spent:
+            return  # there is no next batch, or no score to wait for
         per_round = self.programs_per_step * len(self.scorer.tasks)
         per_batch = per_round / (self.every_n_steps * trainer.accumulate_grad_batches)
         leeway = self.queue.max_in_flight + per_round
@@ -466,6 +464,7 @@ class ProgramScoring(ProgramEvaluation):
             "records": self.records.to_json_lines(),
             "failures": {str(category): count for category, count in self.failures.items()},
             "in_flight": self.queue.state(),
+            "warmup": self.warmup_draws.state(),
             "exchanged": self.exchange.state(),
             "replay": self.replay.state(),
             "random_state": random_state(),
@@ -473,7 +472,7 @@ class ProgramScoring(ProgramEvaluation):
             "skipped_rounds": self.queue.skipped_rounds,
             "stale_programs": self.queue.stale_programs,
         }
-        # after an exception the other ranks may not come to meet this one
+        # after an exception the other ranks may not come
         return {"ranks": [own] if self._interrupted else gather_objects(own)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -494,6 +493,7 @@ class ProgramScoring(ProgramEvaluation):
             self.queue.skipped_rounds += item.get("skipped_rounds", 0)
             self.queue.stale_programs += item.get("stale_programs", 0)
         self.queue.restore(own_share([item["in_flight"] for item in ranks]))
+        self.warmup_draws.restore([item.get("warmup", ({}, [])) for item in ranks])
         self._random_state = ranks[rank % len(ranks)].get("random_state")
         self.replay.restore([item.get("replay", (0, 0, 0)) for item in ranks])
         self.exchange.restore([item["exchanged"] for item in ranks])

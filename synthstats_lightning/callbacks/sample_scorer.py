@@ -52,6 +52,7 @@ class PendingProgram(NamedTuple):
         weights_step: Training step of the weights that it was drawn from; `None` if that is the present.
         looking: Log-probability with the adapter off given the proposal's prompt minus that given the
             prior's, in nats; 0 where these are one, and where nothing asks for it.
+        warmup_log_prob: With which the warm-up draws it, in nats; -inf where nothing asks for it.
     """
 
     task_index: int
@@ -68,6 +69,7 @@ class PendingProgram(NamedTuple):
     span: tuple[int, int] | None = None
     weights_step: int | None = None
     looking: float = 0.0
+    warmup_log_prob: float = -math.inf
 
     def drawn_at(self, step: int) -> PendingProgram:
         """The same with the step from which its age counts: that of the weights that wrote it.

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor
 
 from synthstats_lightning.learning.loops import hear_sigterm
 from synthstats_lightning.learning.prompts import PromptBatch
@@ -21,7 +23,8 @@ from synthstats_lightning.policy import (
     resample_suffixes,
     sample_episodes,
 )
-from synthstats_lightning.policy.forced import forced_log_probs
+from synthstats_lightning.policy.forced import forced_behaviour_log_probs, forced_log_probs
+from synthstats_lightning.policy.hidden import pad_right
 from synthstats_lightning.policy.memory_plan.plan import MemoryPlan
 from synthstats_lightning.policy.prompt_room import check_plain, check_reads_data, check_room
 from synthstats_lightning.policy.sampling_backend import LOCAL, REFERENCE, SamplingBackend
@@ -209,6 +212,32 @@ class SamplingModule(LightningModule):
                 own = forced_log_probs(policy, encoded, *given, settings.min_new_tokens)
             programs = programs._replace(log_prob=own)
             return self._with_first(policy, programs, encoded, priors)
+
+    def weigh(
+        self,
+        prompts: Sequence[Prompt],
+        prompt_index: Sequence[int],
+        programs: Sequence[Sequence[int]],
+        drawing: SamplingSettings | None = None,
+    ) -> Float[Tensor, " programs"]:
+        """Log-probabilities of given programs in answer to the proposal's prompts, in nats.
+
+        Args:
+            prompts: One a task.
+            prompt_index: Which prompt each program answers.
+            programs: Token ids of each program, stop token included.
+            drawing: With these settings the untrained policy draws, and the log-probabilities are of that; by
+                default they are of the policy as it is now, at temperature 1.
+        """
+        policy, least = self.loaded_policy, self.sampling.min_new_tokens
+        ids, mask = pad_right([tuple(program) for program in programs], policy.pad_token_id, policy.device)
+        rows = torch.tensor(list(prompt_index), device=policy.device)
+        given = [policy.encode_prompt(*prompt) for prompt in prompts], rows, ids, mask
+        with float32_by_default(), torch.no_grad(), policy.evaluating():
+            if drawing is None:
+                return forced_log_probs(policy, *given, least)
+            with policy.reference():
+                return forced_behaviour_log_probs(policy, *given, replace(drawing, min_new_tokens=least))
 
     def _with_first(
         self,

@@ -10,8 +10,11 @@ from torch import Tensor
 
 from synthstats_lightning.policy.hidden import pad_left, pad_right
 from synthstats_lightning.policy.memory_plan.decoder import Decoder
-from synthstats_lightning.policy.sampling import Decoded
+from synthstats_lightning.policy.sampling import Decoded, SamplingSettings, behaviour_probabilities
 from synthstats_lightning.policy.text.answer_tokens import without_thought
+
+TOKENS = 1024
+"""Tokens whose probabilities over the whole vocabulary are held at once."""
 
 
 def forced_log_probs(
@@ -56,6 +59,54 @@ def forced_token_log_probs(
     """
     given = policy, prompts, row_prompt, program_ids, program_mask, min_new_tokens
     return _by_passes(policy.token_log_probs, *given)
+
+
+def forced_behaviour_log_probs(
+    policy: Decoder,
+    prompts: Sequence[Sequence[int]],
+    row_prompt: Int[Tensor, " batch"],
+    program_ids: Int[Tensor, "batch time"],
+    program_mask: Bool[Tensor, "batch time"],
+    settings: SamplingSettings,
+) -> Float[Tensor, " batch"]:
+    """Log-probability with which each program would be drawn, tempered and explored as the settings say.
+
+    What `SampledPrograms.proposal_log_prob` is of programs that were drawn.
+
+    Args:
+        policy: The policy, in eval mode.
+        prompts: Token ids of the prompts, each of them once.
+        row_prompt: Which prompt each program answers.
+        program_ids: Token ids of the programs, padded on the right.
+        program_mask: True on program tokens.
+        settings: Of the drawing.
+
+    Raises:
+        ValueError: If each program would have a temperature of its own.
+    """
+    if settings.temperature_high is not None:
+        raise ValueError(f"temperature_high must be None here, got {settings.temperature_high}")
+    stops = torch.tensor(policy.stop_token_ids, device=program_ids.device)
+
+    def log_probs(
+        prompt_ids: Tensor, ids: Tensor, mask: Tensor, prompt_mask: Tensor, min_new_tokens: int
+    ) -> Tensor:
+        states = policy.token_and_stop_log_probs(prompt_ids, ids, mask, prompt_mask).hidden[mask]
+        allowed = policy.spelling.allowed(prompt_ids.masked_fill(~prompt_mask, policy.pad_token_id))
+        tokens, (row, place) = ids[mask], mask.nonzero(as_tuple=True)
+        values = torch.zeros(len(tokens), dtype=torch.float32, device=ids.device)
+        for piece in torch.split(torch.arange(len(tokens), device=ids.device), TOKENS):
+            logits = policy.head.logits(states[piece])
+            if allowed is not None:
+                logits = logits.masked_fill(~allowed[row[piece]], -torch.inf)
+            early = (place[piece] < min_new_tokens).nonzero()
+            logits[early, stops] = -torch.inf
+            drawn = behaviour_probabilities(logits, settings).gather(-1, tokens[piece, None])
+            values[piece] = drawn[:, 0].log()
+        return torch.zeros(mask.shape, device=ids.device).masked_scatter(mask, values).sum(1)
+
+    given = policy, prompts, row_prompt, program_ids, program_mask, settings.min_new_tokens
+    return _by_passes(log_probs, *given)
 
 
 def _by_passes(

@@ -45,6 +45,7 @@ class TaskReport:
         posterior: The run's posterior, where it is known with more than the records say.
         searched: How the search went that the records come from, if they come from one.
         blind: Programs that the prior wrote for the report, one entry a sample.
+        early: Programs of the warm-up that are weighed together with these, one entry a sample.
     """
 
     task: str
@@ -56,6 +57,7 @@ class TaskReport:
     posterior: RunPosterior | None = None
     searched: SearchOutcome | None = None
     blind: Sequence[ProgramRecord] = ()
+    early: Sequence[ProgramRecord] = ()
 
     def posterior_by_form(self) -> RunPosterior | None:
         """The posterior from all programs, the fresh ones too; `None` if none has an evidence."""
@@ -72,6 +74,8 @@ class TaskReport:
         together = ProgramRecords(replace(record) for record in self.records)
         for record in [*self.fresh, *self.blind]:
             together.add(replace(record, fresh=1))
+        for record in self.early:  # which the records count already
+            together.add(replace(record, fresh=1, count=0))
         return list(together)
 
     def metrics(self) -> dict[str, Any]:
@@ -96,7 +100,7 @@ class TaskReport:
         """
         if self.fresh and self.log_z is not None:
             found: dict[str, Any] = dict(
-                evaluation_metrics(self.fresh, self.log_z, self.objective, self.blind)
+                evaluation_metrics(self.fresh, self.log_z, self.objective, [*self.blind, *self.early])
             )
         else:
             found = dict(record_metrics(self.records))
@@ -168,7 +172,8 @@ class TaskReport:
 
     def _drawn(self) -> str:
         of_prior = f", {len(self.blind)} of them the prior's" if self.blind else ""
-        return f"{len(self.fresh) + len(self.blind)} fresh programs{of_prior}"
+        of_warmup = f" and {len(self.early)} of the warm-up" if self.early else ""
+        return f"{len(self.fresh) + len(self.blind)} fresh programs{of_prior}{of_warmup}"
 
     def _log_z_line(self) -> str:
         found = self.log_z_metrics()

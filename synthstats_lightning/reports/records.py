@@ -31,14 +31,16 @@ class ProgramRecord:
         log_prob: Log-probability under the policy that sampled it last, in nats.
         reference_log_prob: Log-probability with the adapter off, in nats.
         count: How often it was sampled.
-        fresh: How many of these samples were drawn after training, at temperature 1: `log_prob`, or
-            `mixture_log_prob` if there is one, is then exactly what they were sampled by.
+        fresh: How many of these samples were drawn after training at temperature 1, or by the warm-up if
+            the report weighs them together: `log_prob`, or `mixture_log_prob` if there is one, is then
+            exactly what they were sampled by.
         step: Training step at which it was first sampled; `None` where that is not known.
         span: Of the answer that it was first read from: the first of the tokens that hold it, and that behind
             the last; `None` where that is not known.
         origin: Where it comes from, if the policy has not written it: `"demonstrations"`, or a chat model.
         mixture_log_prob: Log-probability with which its fresh samples were drawn, where the policy wrote a
-            share of all fresh ones and the prior the others, in nats; `None` where the policy wrote all.
+            share of all fresh ones and the prior or the warm-up the others, in nats; `None` where the policy
+            wrote all.
     """
 
     task: str
@@ -59,14 +61,24 @@ class ProgramRecord:
         """Log-probability with which a fresh sample was drawn, in nats."""
         return self.log_prob if self.mixture_log_prob is None else self.mixture_log_prob
 
-    def draw_from_mixture(self, prior_share: float) -> None:
-        """Notes that a fresh sample of it was drawn from a mixture of policy and prior.
+    def draw_from_mixture(
+        self, prior_share: float, warmup_share: float = 0.0, warmup_log_prob: float = -math.inf
+    ) -> None:
+        """Notes that a fresh sample of it was drawn from a mixture of policy, prior and warm-up.
 
         Args:
-            prior_share: Share of the draws that were the prior's, above 0 and below 1.
+            prior_share: Share of the draws that were the prior's, at least 0.
+            warmup_share: Share of them that were the warm-up's, at least 0; less than 1 with the prior's.
+            warmup_log_prob: Log-probability with which the warm-up draws it, in nats.
         """
-        own, prior = math.log1p(-prior_share) + self.log_prob, math.log(prior_share) + self.reference_log_prob
-        self.mixture_log_prob = float(np.logaddexp(own, prior))
+        parts = (
+            (1 - prior_share - warmup_share, self.log_prob),
+            (prior_share, self.reference_log_prob),
+            (warmup_share, warmup_log_prob),
+        )
+        self.mixture_log_prob = float(
+            np.logaddexp.reduce([math.log(share) + log_prob for share, log_prob in parts if share > 0])
+        )
 
     def to_json_line(self, graphs: GraphLines | None = None) -> str:
         """One line of `programs.jsonl`, with its line break.

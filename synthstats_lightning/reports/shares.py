@@ -97,7 +97,7 @@ def evaluation_metrics(
     records: Sequence[ProgramRecord],
     log_z: float,
     objective: Objective | None = None,
-    blind: Sequence[ProgramRecord] = (),
+    others: Sequence[ProgramRecord] = (),
 ) -> dict[str, float]:
     """Summary of freshly sampled programs of one task.
 
@@ -105,29 +105,29 @@ def evaluation_metrics(
         records: One entry a sample of the policy.
         log_z: Learned log Z of the task, in nats.
         objective: Of the run, which says what the target is; by default it is the reward.
-        blind: One entry a sample of the prior. Together with the others they are draws of a mixture, whose
-            probability their records know; only importance sampling takes them in.
+        others: One entry a sample of the prior or of the warm-up. Together with those of the policy they are
+            draws of a mixture, whose probability their records know; only importance sampling takes them in.
 
     Returns:
         `valid_rate`, `log_reward` (of all samples), `unique_rate` and `effective_sample_size` (of all, the
-        prior's too); with a scored sample also `evidence` and `elpd` (means over scored samples, no elpd
+        others too); with a scored sample also `evidence` and `elpd` (means over scored samples, no elpd
         where none was computed), `structures` (distinct, over scored samples), `effective_structures`
         (exponential of their entropy), `top_structure_share` (of all samples), `residual_std` (over scored
         samples) with the quantiles `residual_q05` and `residual_q95`, between which nine tenths of them lie
-        whatever a single program does, `log_z_importance` with `log_z_importance_se` (the prior's samples
-        too), and `log_z_gap`.
-        Where the prior wrote some, also `effective_sample_size_of_policy`, by log π and without them.
+        whatever a single program does, `log_z_importance` with `log_z_importance_se` (the others too), and
+        `log_z_gap`.
+        Where there are others, also `effective_sample_size_of_policy`, by log π and without them.
     """
     scored = [record for record in records if record.score.scored]
     log_weight = log_target_ratios(records, objective, of_policy=True)
-    estimate = importance_log_z(log_target_ratios([*records, *blind], objective))
+    estimate = importance_log_z(log_target_ratios([*records, *others], objective))
     metrics = {
         "valid_rate": len(scored) / len(records),
         "log_reward": float(np.mean([record.log_reward for record in records])),
         "effective_sample_size": estimate.effective_sample_size,
         "unique_rate": len({record.source for record in records}) / len(records),
     }
-    if blind:
+    if others:
         metrics["effective_sample_size_of_policy"] = importance_log_z(log_weight).effective_sample_size
     if scored:
         residual = log_z - log_weight[np.isfinite(log_weight)]

@@ -75,7 +75,7 @@ def test_draws_in_proportion_to_the_mixture_give_log_z_exactly():
     own = [rows[0], rows[0], rows[1], rows[2]]
     blind = [rows[0], rows[1], rows[2], rows[2]]
     log_z = math.log(prior @ np.exp(evidence))
-    metrics = evaluation_metrics(own, log_z, blind=blind)
+    metrics = evaluation_metrics(own, log_z, others=blind)
     assert metrics["log_z_importance"] == pytest.approx(log_z)
     assert metrics["log_z_gap"] == pytest.approx(0, abs=1e-12)
     # what is said of the policy is of its own draws and probabilities
@@ -91,7 +91,7 @@ def test_a_program_that_the_policy_writes_too_rarely_decides_nothing():
     """Its weight is at most its evidence above log Z, over the share."""
     common = [drawn(f"c{i}", 2.0, 0.01, 0.0095, 0.1) for i in range(99)]
     rare = drawn("rare", 2.5, 1e-6, 0.002, 0.1)
-    metrics = evaluation_metrics([*common[:89], rare], 2.0, blind=common[89:])
+    metrics = evaluation_metrics([*common[:89], rare], 2.0, others=common[89:])
     assert metrics["effective_sample_size_of_policy"] < 2
     assert metrics["effective_sample_size"] > 30
     assert (
@@ -145,17 +145,21 @@ def test_a_run_draws_the_share_that_is_asked_for(tmp_path, capsys):
     found, records = fit(tmp_path / "mixed", prior_share=0.2)
     assert "30 fresh programs, 6 of them the prior's" in capsys.readouterr().out
     fresh = [record for record in records if record["fresh"]]
-    assert sum(record["fresh"] for record in fresh) == 30
+    assert sum(record["fresh"] for record in fresh) == 38  # with the warm-up's, which the reference drew
     for record in fresh:
         mixture = np.logaddexp(
-            math.log(0.8) + record["log_prob"], math.log(0.2) + record["reference_log_prob"]
+            math.log(24 / 38) + record["log_prob"], math.log(14 / 38) + record["reference_log_prob"]
         )
         assert record["mixture_log_prob"] == pytest.approx(mixture)
     assert found["effective_sample_size"] > 0
     assert found["effective_sample_size_of_policy"] > 0
     found, records = fit(tmp_path / "alone", prior_share=0.0)
-    assert "effective_sample_size_of_policy" not in found
-    assert not any("mixture_log_prob" in record for record in records)
+    fresh = [record for record in records if record["fresh"]]
+    for record in fresh:
+        mixture = np.logaddexp(
+            math.log(30 / 38) + record["log_prob"], math.log(8 / 38) + record["reference_log_prob"]
+        )
+        assert record["mixture_log_prob"] == pytest.approx(mixture)
 
 
 def test_the_share_is_checked():

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from synthstats_lightning.policy.log_probs import OutputHead
+from synthstats_lightning.policy.log_probs import OutputHead, ProgramLogProbs
 from synthstats_lightning.policy.memory_plan.plan import DecodingMemory
 from synthstats_lightning.policy.text.spelling import Spelling
 from synthstats_lightning.policy.text.stops import StopStrings
@@ -64,6 +64,18 @@ class Decoder(Protocol):
         min_new_tokens: int = 0,
     ) -> Tensor:
         """Log-probability of each program token, in nats."""
+        ...
+
+    def token_and_stop_log_probs(
+        self,
+        prompt_ids: Tensor,
+        program_ids: Tensor,
+        program_mask: Tensor,
+        prompt_mask: Tensor | None = None,
+        share_prompts: bool = True,
+        min_new_tokens: int = 0,
+    ) -> ProgramLogProbs:
+        """Log-probability of each program token and of stopping in its place, with the hidden states."""
         ...
 
     def program_log_probs(
