@@ -30,7 +30,7 @@ def draw_prefixes(
         number: Per task; fewer where the drawn programs are too short to cut.
         module: Which writes the other ends, and no stop before its `min_new_tokens`: a prefix has as many;
             at least one token is kept, and at least one is cut off.
-        settings: Of the other ends; no prefix reaches their `max_new_tokens`.
+        settings: How the other ends are sampled; no prefix reaches their `max_new_tokens`.
         place: Number of the sampling round.
     """
     stream = Stream.PREFIX_RESAMPLING.at(place)

@@ -238,7 +238,7 @@ def plain_row(program: PendingProgram) -> tuple[Any, ...]:
     """A program in primitive types, as `SampleScorer.resubmit` takes it.
 
     Args:
-        program: Of one turn, or an episode.
+        program: A program of one turn, or one that ends an episode.
     """
     ids = list(program.program_ids)
     task, source, prior = program.task_index, program.source, program.reference_log_prob

@@ -75,7 +75,7 @@ class WarmupDraws:
             trainer: The run's trainer, in whose precision the policy writes.
             module: Whose policy wrote them.
             prompts: Of the tasks, as they are now.
-            drawn: Fresh programs.
+            drawn: The fresh programs that the policy and the prior wrote.
 
         Returns:
             `None` where there are no draws of the warm-up, or they are not all scored, or something else than

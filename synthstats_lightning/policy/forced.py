@@ -79,7 +79,7 @@ def forced_behaviour_log_probs(
         row_prompt: Which prompt each program answers.
         program_ids: Token ids of the programs, padded on the right.
         program_mask: True on program tokens.
-        settings: Of the drawing.
+        settings: How such programs are drawn.
 
     Raises:
         ValueError: If each program would have a temperature of its own.
