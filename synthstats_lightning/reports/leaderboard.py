@@ -20,7 +20,12 @@ Values = Float[np.ndarray, " programs"]
 
 
 def form_summaries(
-    programs: Sequence[ProgramSummary], forms: Mapping[str, Form], log_mass: Values, log_prior: Values
+    programs: Sequence[ProgramSummary],
+    forms: Mapping[str, Form],
+    log_mass: Values,
+    log_prior: Values,
+    *,
+    found_alone: bool,
 ) -> tuple[FormSummary, ...]:
     """The forms of a run's programs, largest share first.
 
@@ -29,6 +34,8 @@ def form_summaries(
         forms: Form by key.
         log_mass: Log of the posterior mass that each program stands for, not normalised, in nats.
         log_prior: The same of the prior.
+        found_alone: Whether the evidence of a form is that of its programs alone, as where one of the masses
+            is roughly known; otherwise it is the quotient of the form's masses.
     """
     members: dict[str, list[int]] = {}
     for index, program in enumerate(programs):
@@ -36,7 +43,12 @@ def form_summaries(
     total, prior = np.logaddexp.reduce(log_mass), np.logaddexp.reduce(log_prior)
     share = {key: float(np.exp(np.logaddexp.reduce(log_mass[each]) - total)) for key, each in members.items()}
     order = sorted(members, key=lambda key: (-share[key], key))
-    mixtures = {key: _mixture_evidence([programs[i] for i in members[key]]) for key in order}
+    if found_alone:
+        log_mass = np.array([program.log_weight for program in programs])
+        log_prior_mass = np.array([program.reference_log_prob for program in programs])
+    else:
+        log_prior_mass = log_prior
+    mixtures = {key: _log_quotient(log_mass, log_prior_mass, members[key]) for key in order}
     found = []
     for key in order:
         own = tuple(sorted((programs[i] for i in members[key]), key=lambda program: -program.log_weight))
@@ -135,9 +147,9 @@ def mixture_elpd(programs: Sequence[ProgramSummary]) -> Float[np.ndarray, " rows
     return mixed
 
 
-def _mixture_evidence(programs: Sequence[ProgramSummary]) -> float:
-    prior = np.logaddexp.reduce([program.reference_log_prob for program in programs])
-    return float(np.logaddexp.reduce([program.log_weight for program in programs]) - prior)
+def _log_quotient(log_mass: Values, log_prior: Values, members: Sequence[int]) -> float:
+    own = list(members)
+    return float(np.logaddexp.reduce(log_mass[own]) - np.logaddexp.reduce(log_prior[own]))
 
 
 def stacked(rows: Mapping[str, Float[np.ndarray, " rows"]]) -> dict[str, float]:

@@ -98,8 +98,11 @@ class RunPosterior:
         evidence = np.array([record.score.evidence for record in scored], dtype=np.float64)
         fresh = any(record.fresh for record in records)
         masses = estimate_masses(prior + evidence, draws_of(records, scored, fresh=fresh))
-        prior_masses = estimate_masses(prior, draws_of(records, scored, fresh=False))
+        # training samples, drawn at other temperatures as the policy left the prior, say little of the prior
+        mixed = fresh and all(record.mixture_log_prob is not None for record in records if record.fresh)
+        prior_masses = estimate_masses(prior, draws_of(records, scored, fresh=mixed))
         method, log_total = FRESH if fresh else ALL, masses.log_total
+        few_of_prior = prior_masses.effective_sample_size < FEW
         if searched is not None:
             method = searched.shares_from
         if searched is not None and not searched.independent:
@@ -109,7 +112,7 @@ class RunPosterior:
         elif masses.effective_sample_size < FEW:
             masses, prior_masses, method = found_alone(masses), found_alone(prior_masses), FOUND
             log_total = float(np.logaddexp.reduce(masses.log_found))
-        elif prior_masses.effective_sample_size < FEW:
+        elif few_of_prior:
             prior_masses = found_alone(prior_masses)
         reader = _FormReader()
         forms = [reader.form(record) for record in scored]
@@ -119,7 +122,8 @@ class RunPosterior:
             for record, form, share in zip(scored, forms, shares, strict=True)
         ]
         by_key = {form.key: form for form in forms}
-        summaries = form_summaries(programs, by_key, masses.log_mass, prior_masses.log_mass)
+        given = programs, by_key, masses.log_mass, prior_masses.log_mass
+        summaries = form_summaries(*given, found_alone=not mixed or few_of_prior)
         estimate = PosteriorEstimate(
             method=method,
             effective_sample_size=masses.effective_sample_size,

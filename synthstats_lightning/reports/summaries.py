@@ -61,12 +61,13 @@ class FormSummary:
         features: What kind of model it is: `"nonlinear"`, `"interaction"`, ...; see `programs.forms`.
         covariates: Columns that the response's distribution reads.
         share: Posterior share, of all mass that is estimated to be there.
-        prior_share: Share of the prior of programs that have an evidence.
+        prior_share: Share of the prior of programs that have an evidence; of those that were found alone,
+            where no draws of a known law say more.
         log_bayes_factor: Log of the form's evidence over that of the first form, in nats.
         best: Program of the highest evidence.
         evidence_best: Evidence of that one, in nats.
         evidence_mixture: Log evidence of the form: the mean of its programs' evidences by their prior, in
-            nats.
+            nats; of programs that were not found too, where draws of a known law say so.
         elpd: Of the mixture of its programs by their weights, in nats; `None` where it was not computed.
         elpd_difference: That minus the best form's elpd, in nats, at most 0.
         elpd_difference_se: Standard error of the difference over observations, in nats.

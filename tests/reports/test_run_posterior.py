@@ -156,6 +156,39 @@ def test_tasks_by_name_and_checkpoints_in_a_folder(tmp_path):
     assert found["other"].forms[0].share == 1.0
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_prior_shares_and_bayes_factors_are_those_of_enumeration(seed):
+    """Most programs are the trained policy's; a tenth of the fresh ones the prior's."""
+    programs, prior, evidence, form = language(seed)
+    rng = np.random.default_rng(seed)
+    policy = between(prior, evidence, 1.0)
+    training = rng.choice(len(programs), 1500, p=np.exp(between(prior, evidence, 0.9)))
+    records = sampled(programs, prior, evidence, form, [(n, policy[n]) for n in training])
+    own = rng.choice(len(programs), 1800, p=np.exp(policy))
+    blind = rng.choice(len(programs), 200, p=np.exp(prior - np.logaddexp.reduce(prior)))
+    fresh = sampled(programs, prior, evidence, form, [(n, policy[n]) for n in [*own, *blind]], fresh=True)
+    for record in fresh:
+        record.draw_from_mixture(0.1)
+        records.add(record)
+    found = RunPosterior.from_records("words", list(records))
+    shares, whole = exact_shares(prior, form), exact_shares(prior + evidence, form)
+    factor = {name: math.log(whole[name] / shares[name]) for name in shares}
+    first = found.forms[0]
+    alone = np.logaddexp.reduce([program.reference_log_prob for program in found.programs])
+    wrong = []
+    for each in found.forms:
+        assert each.prior_share == pytest.approx(shares[each.key], abs=0.03)
+        if each.share > 0.05:
+            expected = factor[each.key] - factor[first.key]
+            assert each.log_bayes_factor == pytest.approx(expected, abs=0.35)
+            ratio = each.prior_share / first.prior_share * math.exp(each.log_bayes_factor)
+            assert each.share / first.share == pytest.approx(ratio)
+        own = np.logaddexp.reduce([program.reference_log_prob for program in each.programs])
+        wrong.append(abs(math.exp(own - alone) - shares[each.key]))
+    worst = max(abs(each.prior_share - shares[each.key]) for each in found.forms)
+    assert worst < max(wrong)  # what the programs found say by themselves
+
+
 def test_with_few_effective_draws_shares_are_prior_times_bayes_factor():
     """One draw of a large importance weight gives its own form none of what is unseen."""
     rows = [("a", -4.0, 0.0, -0.1, 40), ("b", -5.0, 1.5, -14.0, 1), ("c", -3.0, -2.0, -3.0, 1)]
