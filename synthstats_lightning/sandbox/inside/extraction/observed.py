@@ -17,6 +17,8 @@ from synthstats_lightning.sandbox.inside.rescaling import Rescaling
 from synthstats_lightning.sandbox.inside.response import rows_of
 
 Rows = NDArray[np.int64]
+MOST_EMPTY = 100
+"""Largest number that categories are counted from: each below it stands in the graph."""
 
 
 def observed_rows(
@@ -159,6 +161,8 @@ def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> E
     if rescaling == Rescaling():
         return entry
     law = distribution_of(_law(entry))
+    if law.name == "Categorical" and rescaling == Rescaling(shift=rescaling.shift):
+        return _categories_from(builder, entry, rescaling.shift)
     own = law.of_exponentials if rescaling.logarithm else law.name
     if own is None or law.location_and_scale is None:
         what = "logarithm" if rescaling.logarithm else "multiple"
@@ -176,6 +180,29 @@ def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> E
         shift = builder.constant(np.float64(rescaling.shift))
         inputs[location] = builder.apply("add", inputs[location], shift)
     return builder.random(own, list(inputs.values()), str(entry.attributes["name"]), entry.shape)
+
+
+def _categories_from(builder: GraphBuilder, entry: Entry, first: float) -> Entry:
+    """Categories that are counted from another number than 0: those below it have no probability.
+
+    Args:
+        builder: Makes the nodes of the model graph.
+        entry: What the response less that number follows.
+        first: The number.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` where it is below 0, no whole number, or above `MOST_EMPTY`.
+    """
+    if not 0 <= first <= MOST_EMPTY or first != int(first):
+        raise ProgramFailure(
+            FailureCategory.UNSUPPORTED,
+            f"a Categorical of the response less {first:g}: its categories are 0, 1, ..., and a response that"
+            f" is counted from another whole number, at most {MOST_EMPTY}, is observed less that, as in y - 1",
+        )
+    (p,) = entry.inputs
+    none = builder.apply("broadcast_to", builder.constant(0.0), shape=[*p.shape[:-1], int(first)])
+    padded = builder.apply("concatenate", none, p, axis=len(p.shape) - 1)
+    return builder.random(_law(entry), [padded], str(entry.attributes["name"]), entry.shape)
 
 
 def _parameter(
