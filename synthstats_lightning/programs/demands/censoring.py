@@ -7,13 +7,19 @@ model of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from synthstats_lightning.programs.composites import UnsupportedLaw, distribution_of, entry_of
 from synthstats_lightning.programs.constants import constant_array
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.laws import Law, read_law
+from synthstats_lightning.programs.operations import OPERATIONS
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 LIMITS = ("lower", "upper")
 """What a response may be censored at, as a task names it."""
@@ -69,7 +75,12 @@ def _refuse(side: str, what: str, declared: float | None) -> None:
     )
 
 
-def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
+def censored_graph(
+    graph: ModelGraph,
+    columns: Mapping[str, str],
+    covariates: Mapping[str, Array] | None = None,
+    response: Array | None = None,
+) -> ModelGraph:
     """A model of a response that was cut short in some rows: its distribution, censored at these limits.
 
     A program may say so itself, by `pm.Censored` with the columns as bounds; one that does not is the same
@@ -79,6 +90,9 @@ def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
     Args:
         graph: A validated graph.
         columns: `"lower"` and `"upper"` to the column of limits; neither where no row was cut short.
+        covariates: Values of all columns. With the response's, limits that say the same in other columns are
+            put into this form: what survival tables hold beside an event is large where it was seen.
+        response: Values of the response.
 
     Returns:
         The graph, with both bounds at the columns.
@@ -107,21 +121,77 @@ def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
         )
     inputs = graph.nodes[graph.response].inputs
     limits = dict(zip(own, inputs, strict=False))
-    _check_only_limits(graph, columns, limits)
+    if covariates is not None and response is not None:
+        limits = {
+            side: index
+            for side, index in limits.items()
+            if side not in columns
+            or not _says_the_same(graph, index, side, columns[side], covariates, response)
+        }
+    _check_only_limits(graph, columns, limits, inputs[len(own) :])
     return _with_law(graph, wanted, columns, limits, inputs[len(own) :])
 
 
-def _check_only_limits(graph: ModelGraph, columns: Mapping[str, str], limits: Mapping[str, int]) -> None:
+def _says_the_same(
+    graph: ModelGraph,
+    bound: int,
+    side: str,
+    column: str,
+    covariates: Mapping[str, Array],
+    response: Array,
+) -> bool:
+    """Whether a bound made of columns cuts the rows that a column of limits does, where it does.
+
+    Beyond the others' values it may be any number: a row that was seen has a density whatever its limit.
+    Numbers of rows are not compared, which a program could try out.
+    """
+    values: dict[int, Array] = {}
+    for index in sorted(_below(graph, {bound})):
+        node = graph.nodes[index]
+        if node.op == "covariate":
+            values[index] = covariates[node.attributes["name"]]
+        elif node.op == "constant" and constant_array(node).ndim == 0:
+            values[index] = constant_array(node)
+        elif node.op in ("constant", "random"):
+            return False
+        else:
+            with np.errstate(all="ignore"):
+                given = [values[i] for i in node.inputs]
+                values[index] = OPERATIONS[node.op].evaluate(given, node.attributes)
+    own, known = np.broadcast_to(values[bound], response.shape), covariates[column]
+    cut = np.abs(known) < NO_LIMIT
+    beyond = own > response if side == "upper" else own < response
+    return bool(np.where(cut, own == known, beyond).all())
+
+
+def _below(graph: ModelGraph, nodes: set[int]) -> set[int]:
+    """Some nodes and all that these are made of."""
+    found, pending = set(nodes), list(nodes)
+    while pending:
+        inputs = set(graph.nodes[pending.pop()].inputs) - found
+        found |= inputs
+        pending += inputs
+    return found
+
+
+def _check_only_limits(
+    graph: ModelGraph, columns: Mapping[str, str], limits: Mapping[str, int], parameters: Sequence[int]
+) -> None:
     """Refuses columns of limits that are read elsewhere, and limits that are not these columns."""
+    latents = {i for i, node in enumerate(graph.nodes) if node.op == "random" and i != graph.response}
+    read_by = {*latents, *graph.deterministics.values(), *limits.values(), *parameters}
+    needed = _below(graph, read_by - {graph.response}) | {graph.response}
     readers: dict[int, str] = {}  # nodes that hold such a column, in another shape or type at most
     for index, node in enumerate(graph.nodes):
+        if index not in needed:
+            continue
         if node.op == "covariate" and node.attributes["name"] in columns.values():
             readers[index] = node.attributes["name"]
             continue
         read = [place for place, source in enumerate(node.inputs) if source in readers]
         if read and node.op in _SAME:
             readers[index] = readers[node.inputs[0]]
-        elif read and (index != graph.response or any(node.inputs[i] not in limits.values() for i in read)):
+        elif read and (index != graph.response or any(node.inputs[i] in parameters for i in read)):
             name = readers[node.inputs[read[0]]]
             raise ProgramFailure(
                 FailureCategory.UNSUPPORTED,

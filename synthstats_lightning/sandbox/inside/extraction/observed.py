@@ -197,7 +197,7 @@ def _categories_from(builder: GraphBuilder, entry: Entry, first: float) -> Entry
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
             f"a Categorical of the response less {first:g}: its categories are 0, 1, ..., and a response that"
-            f" is counted from another whole number, at most {MOST_EMPTY}, is observed less that, as in y - 1",
+            f" is counted from another whole number up to {MOST_EMPTY} is observed less that, as in y - 1",
         )
     (p,) = entry.inputs
     none = builder.apply("broadcast_to", builder.constant(0.0), shape=[*p.shape[:-1], int(first)])
