@@ -117,7 +117,7 @@ def test_counts_with_limits_from_columns_in_groups() -> None:
 
 REFUSED = {
     "pm.Laplace('y', m, s, observed=np.log(length))": "Laplace of the response's logarithm cannot be",
-    "pm.Gamma('y', 2, s, observed=length / 10)": "Gamma of the response's multiple",
+    "pm.Beta('y', 2, s, observed=length / 10)": "Beta of the response's multiple",
     "pm.Normal('y', m, s, observed=length - age)": "offsets and columns into the parameters",
     "pm.Normal('y', m, s, observed=-1 * length)": "other units by plain numbers",
     "pm.Normal('y', m, s, observed=(length - length.mean()) / length.std())":

@@ -21,13 +21,10 @@ from synthstats_lightning.sandbox.inside.extraction.composites import (
 )
 from synthstats_lightning.sandbox.inside.extraction.diffusion import diffusion_path
 from synthstats_lightning.sandbox.inside.extraction.loops import inner_graph
-from synthstats_lightning.sandbox.inside.extraction.observed import (
-    in_own_units,
-    observed_rows,
-    response_entry,
-)
+from synthstats_lightning.sandbox.inside.extraction.observed import observed_rows, response_entry
 from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HANDLERS, operation_name
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
+from synthstats_lightning.sandbox.inside.extraction.units import in_own_units
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
 from synthstats_lightning.sandbox.inside.response import sentinel
 

@@ -17,8 +17,6 @@ from synthstats_lightning.sandbox.inside.rescaling import Rescaling
 from synthstats_lightning.sandbox.inside.response import rows_of
 
 Rows = NDArray[np.int64]
-MOST_EMPTY = 100
-"""Largest number that categories are counted from: each below it stands in the graph."""
 
 
 def observed_rows(
@@ -144,65 +142,6 @@ def _one_normal_vector(
 def _order(observed: Sequence[tuple[Entry, Rows]]) -> Rows:
     """The row of the data at each place of the observed variables, one after another."""
     return np.concatenate([part.ravel() for _, part in observed])
-
-
-def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> Entry:
-    """The random node of the response whose rescaling follows one, Jacobian included.
-
-    Args:
-        builder: Makes the nodes of the model graph.
-        entry: What the rescaled response follows.
-        rescaling: What was done to the response.
-
-    Raises:
-        ProgramFailure: `UNSUPPORTED` for a distribution that is none of a location and a scale, and for the
-            logarithm of one that is not normal.
-    """
-    if rescaling == Rescaling():
-        return entry
-    law = distribution_of(_law(entry))
-    if law.name == "Categorical" and rescaling == Rescaling(shift=rescaling.shift):
-        return _categories_from(builder, entry, rescaling.shift)
-    own = law.of_exponentials if rescaling.logarithm else law.name
-    if own is None or law.location_and_scale is None:
-        what = "logarithm" if rescaling.logarithm else "multiple"
-        raise ProgramFailure(
-            FailureCategory.UNSUPPORTED,
-            f"a {law.name} of the response's {what} cannot be put back into its own units"
-            " (a Normal can): observe the response as it is",
-        )
-    inputs = dict(zip(law.parameters, entry.inputs, strict=True))
-    location = law.location_and_scale[0]
-    if rescaling.scale != 1.0:
-        factor = builder.constant(np.float64(rescaling.scale))
-        inputs |= {part: builder.apply("mul", inputs[part], factor) for part in law.location_and_scale}
-    if rescaling.shift:
-        shift = builder.constant(np.float64(rescaling.shift))
-        inputs[location] = builder.apply("add", inputs[location], shift)
-    return builder.random(own, list(inputs.values()), str(entry.attributes["name"]), entry.shape)
-
-
-def _categories_from(builder: GraphBuilder, entry: Entry, first: float) -> Entry:
-    """Categories that are counted from another number than 0: those below it have no probability.
-
-    Args:
-        builder: Makes the nodes of the model graph.
-        entry: What the response less that number follows.
-        first: The number.
-
-    Raises:
-        ProgramFailure: `UNSUPPORTED` where it is below 0, no whole number, or above `MOST_EMPTY`.
-    """
-    if not 0 <= first <= MOST_EMPTY or first != int(first):
-        raise ProgramFailure(
-            FailureCategory.UNSUPPORTED,
-            f"a Categorical of the response less {first:g}: its categories are 0, 1, ..., and a response that"
-            f" is counted from another whole number up to {MOST_EMPTY} is observed less that, as in y - 1",
-        )
-    (p,) = entry.inputs
-    none = builder.apply("broadcast_to", builder.constant(0.0), shape=[*p.shape[:-1], int(first)])
-    padded = builder.apply("concatenate", none, p, axis=len(p.shape) - 1)
-    return builder.random(_law(entry), [padded], str(entry.attributes["name"]), entry.shape)
 
 
 def _parameter(
