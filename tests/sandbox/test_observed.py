@@ -116,6 +116,17 @@ def test_counts_with_limits_from_columns_in_groups() -> None:
 
 
 REFUSED = {
+    **{
+        f"lag = {lag}; pm.Normal('y', a + s * lag, 1, observed=length)": "its lags are columns of the data"
+        for lag in (
+            "pt.concatenate([[0.0], length[:-1]])",
+            "np.concatenate([[0.0], length[:-1]])",
+            "np.concatenate([[0.0], length[:-1] / 2.5 - 1])",
+            "pt.set_subtensor(pt.zeros(9)[1:], length[:-1])",
+            "pm.Data('lag', length[:-1]).sum()",
+            "pt.mean(length[1:])",
+        )
+    },
     "pm.Laplace('y', m, s, observed=np.log(length))": "Laplace of the response's logarithm cannot be",
     "pm.Beta('y', 2, s, observed=length / 10)": "Beta of the response's multiple",
     "pm.Normal('y', m, s, observed=length - age)": "offsets and columns into the parameters",

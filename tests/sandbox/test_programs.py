@@ -186,6 +186,15 @@ pm.model_to_graphviz(model)
 """
 
 
+@pytest.mark.parametrize(
+    "statistic",
+    ["np.asarray(length).mean()", "np.array(length, dtype=float).std()", "np.log(np.asarray(length)).max()"],
+)
+def test_a_copy_of_the_response_has_no_values_either(statistic: str, sandbox: Any) -> None:
+    with pytest.raises(ProgramFailure, match="has no values here"):
+        sandbox.build(LINEAR.replace('("a", 0', f'("a", {statistic}'), SCHEMA, COVARIATES)
+
+
 WHAT_TO_WRITE = {
     "import bambi as bmb": "No module named 'bambi'; write the columns and coefficients",
     "from sklearn.preprocessing import StandardScaler": "write what it computes with NumPy",
@@ -278,7 +287,7 @@ def test_no_value_of_the_response_can_reach_a_graph(sandbox: Sandbox) -> None:
         task = Task("t", "d", {**COVARIATES, "length": rng.normal(size=9)}, "length")
         graphs.add(sandbox.build(LINEAR, task.schema, task.covariates))
     assert len(graphs) == 1
-    source = LINEAR.replace("a = pm", "z = np.asarray(length).sum()\n    a = pm").replace(
+    source = LINEAR.replace("a = pm", "z = length.view(np.ndarray).sum()\n    a = pm").replace(
         "a + b", "a + z + b"
     )
     assert len({sandbox.build(source, SCHEMA, COVARIATES) for _ in range(2)}) == 1

@@ -26,7 +26,7 @@ from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HA
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
 from synthstats_lightning.sandbox.inside.extraction.units import in_own_units
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
-from synthstats_lightning.sandbox.inside.response import sentinel
+from synthstats_lightning.sandbox.inside.response import holds_rows, sentinel
 
 
 def extract_graph(model: Any, schema: DataSchema, covariates: Mapping[str, Array]) -> dict[str, Any]:
@@ -165,6 +165,12 @@ class Extraction:
             unsupported(f"the symbolic input {variable.name or variable.type}, which has no value")
         if value.shape == self._sentinel.shape and value.size > 1 and np.array_equal(value, self._sentinel):
             bad_graph(f"the response {self._schema.response!r} may be used only as observed=")
+        if holds_rows(value, self._schema.num_rows):
+            bad_graph(
+                f"rows of the response {self._schema.response!r} are a parameter of something: it may be used"
+                " only as observed=. A series that depends on its own past is pm.AR, or its lags are columns"
+                " of the data"
+            )
         expression = getattr(variable.tag, "expression", None)
         return self.builder.array(value, expression if isinstance(expression, Expression) else None)
 
