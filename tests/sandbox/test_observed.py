@@ -142,6 +142,7 @@ REFUSED = {
     "pm.Normal('y', m, s, observed=length); pm.Potential('p', -s)": "bounds as pm.Truncated",
     "pm.Normal('y', a, s, observed=length[:5])": "row 5 of the response 'length' is observed never",
     "pm.Normal('y', a, s, observed=length); pm.Normal('z', a, s, observed=length[:1])": "row 0 .* 2 times",
+    "pm.Normal('y', a + s * length[:-1], s, observed=length[1:])": "row 0 .* given columns of its lags",
     "pm.Normal('y', a, s, observed=np.delete(length, 3))": "row 3 .* never",
     "pm.Normal('y', a, s, observed=length[:5]); pm.StudentT('z', nu=3, mu=a, sigma=s, observed=length[5:])":
         "different distributions [(]Normal and StudentT[)]: give the response one distribution",

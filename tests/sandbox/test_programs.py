@@ -200,6 +200,7 @@ WHAT_TO_WRITE = {
     "from sklearn.preprocessing import StandardScaler": "write what it computes with NumPy",
     "pm.find_constrained_prior(pm.Normal, 0, 1)": "write the parameters that it finds as numbers",
     "with pm.Model():\n    a = pm.Normal('a', **pm.find_MAP(pm.Normal('b')))": "programs do not sample",
+    "import pymc_bart as pmb": "Write a spline or a Gaussian process",
     "import pymc3 as pm": "write a program of PyMC 5",
     "import pymc_extras as pmx": "with distributions of pymc alone",
     "import jax.numpy as jnp": "samplers belong to the scorer",

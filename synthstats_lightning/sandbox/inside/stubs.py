@@ -127,6 +127,7 @@ INSTEAD = {
     **dict.fromkeys(("sklearn", "statsmodels"), COLUMNS),
     "preliz": NUMBERS,
     "jax": "a model is made of pm, np and pt, and samplers belong to the scorer",
+    "pymc_bart": "sums of trees have no density. Write a spline or a Gaussian process, such as pm.gp.HSGP",
     "pymc3": "write a program of PyMC 5, which is imported as pymc",
     **dict.fromkeys(("pymc_extras", "pymc_experimental"), "write the model with distributions of pymc alone"),
 }

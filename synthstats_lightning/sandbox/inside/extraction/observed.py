@@ -50,9 +50,14 @@ def observed_rows(
     counts = np.bincount(np.concatenate([rows.ravel() for _, rows, _ in found]), minlength=schema.num_rows)
     if (counts != 1).any():
         row = int(np.argmax(counts != 1))
+        series = (
+            ". A series is observed from its first row on, by pm.AR or given columns of its lags"
+            if row == counts[row] == 0
+            else ""
+        )
         _bad_graph(
             f"row {row} of the response {response!r} is observed {_times(int(counts[row]))}: a model observes"
-            " each row once, in as many variables as it likes"
+            f" each row once, in as many variables as it likes{series}"
         )
     return found
 
