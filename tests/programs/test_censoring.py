@@ -63,6 +63,13 @@ def test_limits_of_the_program_are_refused(bounds, limits, message):
         check_censoring(censored(bounds).graph(), limits)
 
 
+def test_a_column_that_is_the_same_in_all_rows_is_a_column_of_limits():
+    graph = censored({"lower": 0.5}).graph()
+    check_censoring(graph, {}, (3.0, 0.5))
+    with pytest.raises(ProgramFailure, match=r"censored at 0\.5, where the task declares none"):
+        check_censoring(graph, {}, (3.0,))
+
+
 def test_counts_may_be_censored_anywhere():
     check_censoring(censored({"lower": 1.0, "upper": 4.0}, "Poisson").graph(COUNTS), {})
 

@@ -7,7 +7,7 @@ model of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,9 @@ _SELECTING = frozenset({"minimum", "maximum"})
 _SAME = frozenset({"identity", "cast", "broadcast_to", "reshape", "transpose"})
 
 
-def check_censoring(graph: ModelGraph, limits: Mapping[str, float]) -> None:
+def check_censoring(
+    graph: ModelGraph, limits: Mapping[str, float], constants: Collection[float] = ()
+) -> None:
     """Refuses a continuous response that is censored at limits of the program's own.
 
     A limit may be a column, what the task declares, no limit at all (infinity), or a choice among these,
@@ -39,6 +41,7 @@ def check_censoring(graph: ModelGraph, limits: Mapping[str, float]) -> None:
     Args:
         graph: A validated graph.
         limits: What the task declares: `"lower"`, `"upper"`, both or neither.
+        constants: Values of columns that are the same in all rows, and numbers in a graph.
 
     Raises:
         ProgramFailure: `UNSUPPORTED`; the message says what to write.
@@ -47,10 +50,12 @@ def check_censoring(graph: ModelGraph, limits: Mapping[str, float]) -> None:
     if node.attributes["distribution"] != "Censored" or distribution_of(node.attributes).discrete:
         return
     for side, index in zip(node.attributes["bounds"], node.inputs, strict=False):
-        _check(graph, index, side, limits.get(side))
+        _check(graph, index, side, limits.get(side), constants)
 
 
-def _check(graph: ModelGraph, bound: int, side: str, declared: float | None) -> None:
+def _check(
+    graph: ModelGraph, bound: int, side: str, declared: float | None, constants: Collection[float]
+) -> None:
     pending = [bound]
     while pending:
         node = graph.nodes[pending.pop()]
@@ -60,7 +65,7 @@ def _check(graph: ModelGraph, bound: int, side: str, declared: float | None) -> 
             pending += node.inputs[1:]
         elif node.op == "constant":
             for value in constant_array(node).astype(float).ravel().tolist():
-                if value != declared and abs(value) < NO_LIMIT:
+                if value != declared and value not in constants and abs(value) < NO_LIMIT:
                     _refuse(side, f"{value:g}", declared)
         elif node.op != "covariate":
             _refuse(side, f"a result of {node.op}", declared)

@@ -67,7 +67,7 @@ class ReceivedGraph:
         graph = parse_graph(text, task.schema)
         self.graph = censored_graph(graph, task.censoring, task.covariates, task.response)
         check_declared(self.graph, task.quantities)
-        check_censoring(self.graph, task.limits)
+        check_censoring(self.graph, task.limits, task.constants)
         self.literal_copies = literal_copies(graph_literals(self.graph), task.response)
 
     @cached_property
