@@ -92,6 +92,25 @@ def test_other_units_are_models_of_the_response_itself(name: str) -> None:
     torch.testing.assert_close(rows(source(f"pm.{dressed}"), LENGTH), rows(source(f"pm.{plain}"), LENGTH))
 
 
+EMPTY = {
+    "an imputation of no row": (
+        "lacking = np.isnan(age)\n    z = pm.Normal('z', a, s, shape=int(lacking.sum()))\n"
+        "    full = pt.set_subtensor(pt.as_tensor(np.where(lacking, 0, age))[lacking], z)\n"
+        "    pm.Normal('y', a + b[site] * full, s, observed=length)"
+    ),
+    "a group of no row": (
+        "\n    pm.".join(
+            f"Normal('y{k}', m[site == {k}], s, observed=length[site == {k}])" for k in range(4)
+        ).join(["pm.", ""])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_variables_without_elements_change_nothing(name: str) -> None:
+    torch.testing.assert_close(rows(source(EMPTY[name]), LENGTH), rows(source(PLAIN), LENGTH))
+
+
 @pytest.mark.parametrize("name", DRESSED)
 def test_rows_keep_their_densities(name: str) -> None:
     torch.testing.assert_close(rows(source(DRESSED[name]), LENGTH), rows(source(PLAIN), LENGTH))

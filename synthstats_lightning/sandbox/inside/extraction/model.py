@@ -77,7 +77,7 @@ class Extraction:
             transform = adapter.foreign_transform(model, variable)
             if transform is not None:
                 unsupported(f"transform {transform} of {variable.name!r}, which changes its prior")
-        free = [self.entry(variable) for variable in model.free_RVs]
+        free = [entry for variable in model.free_RVs if (entry := self.entry(variable)).op != "constant"]
         known = {self.entry(variable) for variable, _, _ in observed}
         if any(_depends(below, known) for entry in (*free, *known) for below in entry.inputs):
             bad_graph("a variable depends on an observed one: the response may be used only as observed=")
@@ -181,6 +181,8 @@ class Extraction:
         if adapter.is_diffusion(variable) and variable in self._model.free_RVs:
             return diffusion_path(self, variable)
         part = random_part(self, variable)
+        if 0 in part.shape:  # as imputations are where no row lacks a value: it has one value, of density 1
+            return self.builder.constant(np.zeros(part.shape))
         if adapter.is_ordered(self._model, variable):
             part = ordered_part(self, part)
         elif (ends := adapter.bounds(self._model, variable)) is not None:

@@ -42,12 +42,15 @@ def observed_rows(
     found = []
     for variable in model.observed_RVs:
         values = data(model.rvs_to_values[variable])
+        if values is not None and values.size == 0:
+            continue  # a group without rows
         known = None if values is None else rows_of(values, schema.num_rows)
         if known is None:
             others = () if values is None else columns_in(values)
             _bad_graph(_other_data(str(variable.name), others, response))
         found.append((variable, *known))
-    counts = np.bincount(np.concatenate([rows.ravel() for _, rows, _ in found]), minlength=schema.num_rows)
+    seen = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for _, rows, _ in found)])
+    counts = np.bincount(seen, minlength=schema.num_rows)
     if (counts != 1).any():
         row = int(np.argmax(counts != 1))
         series = (
