@@ -163,6 +163,8 @@ def _says_the_same(
             with np.errstate(all="ignore"):
                 given = [values[i] for i in node.inputs]
                 values[index] = OPERATIONS[node.op].evaluate(given, node.attributes)
+    if values[bound].shape not in ((), response.shape):
+        return False
     own, known = np.broadcast_to(values[bound], response.shape), covariates[column]
     cut = np.abs(known) < NO_LIMIT
     beyond = own > response if side == "upper" else own < response
