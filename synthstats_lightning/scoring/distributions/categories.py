@@ -210,7 +210,7 @@ def counted_from(distribution: Distribution, first: int) -> Distribution:
 
     Args:
         distribution: The same of categories 0, 1, ...
-        first: That number.
+        first: Number that stands for the first category.
     """
 
     def inside(value: Tensor, *parameters: Tensor) -> Tensor:

@@ -156,7 +156,7 @@ def _categories_from(builder: GraphBuilder, entry: Entry, attributes: dict[str, 
         builder: Makes the nodes of the model graph.
         entry: What the response less that number follows.
         attributes: Those of its distribution.
-        first: The number.
+        first: Number that stands for the first category.
 
     Raises:
         ProgramFailure: `UNSUPPORTED` where it is below 0, no whole number, or above `MOST_EMPTY`.
