@@ -30,7 +30,9 @@ def in_own_names(text: str, document: str, message: TaskMessage) -> str:
     if not _CANONICAL.search(text):
         return text
     try:
-        names = latent_names(censored_graph(parse_graph(document, message.schema), message.censoring))
+        graph = parse_graph(document, message.schema)
+        graph = censored_graph(graph, message.censoring, message.covariates, message.response)
+        names = latent_names(graph)
     except ProgramFailure:
         return text
     known = {name: own for name, own in names.items() if name not in message.schema.columns}

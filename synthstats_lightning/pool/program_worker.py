@@ -39,6 +39,7 @@ def task_message(task: Task) -> TaskMessage:
         task.limits,
         task.log_jacobian,
         task.censoring,
+        tuple(v.constant for v in task.views.values() if v.constant is not None and not v.step),
     )
 
 

@@ -328,7 +328,8 @@ class ProgramScorer:
             ProgramFailure: If the program does not build.
         """
         document = self._run(ProgramWorker.graph, source, task_message(task)).result()
-        return censored_graph(parse_graph(document, task.schema), task.censoring)
+        response = task.data[task.response]
+        return censored_graph(parse_graph(document, task.schema), task.censoring, task.covariates, response)
 
     def information_gain(
         self, source: str, task: Task, rows_per_design: int = 1, outer: int = 500, inner: int = 20

@@ -63,6 +63,13 @@ def test_limits_of_the_program_are_refused(bounds, limits, message):
         check_censoring(censored(bounds).graph(), limits)
 
 
+def test_a_column_that_is_the_same_in_all_rows_is_a_column_of_limits():
+    graph = censored({"lower": 0.5}).graph()
+    check_censoring(graph, {}, (3.0, 0.5))
+    with pytest.raises(ProgramFailure, match=r"censored at 0\.5, where the task declares none"):
+        check_censoring(graph, {}, (3.0,))
+
+
 def test_counts_may_be_censored_anywhere():
     check_censoring(censored({"lower": 1.0, "upper": 4.0}, "Poisson").graph(COUNTS), {})
 
@@ -138,6 +145,55 @@ def test_quantities_keep_their_place():
 def test_limits_are_read_as_limits_alone(writer, message):
     with pytest.raises(ProgramFailure, match=f"unsupported: .*{message}"):
         censored_graph(writer().graph(), {"upper": "age"})
+
+
+TIMES = np.array([1.2, 0.3, 2.0, 2.0, 0.7])
+CUT = np.array([False, False, True, True, False])
+FOLLOW_UP = {"age": np.where(CUT, TIMES, NO_LIMIT), "count": np.where(CUT, TIMES, 1_000_000)}
+"""A task's limits, and a column of a table that says the same with a large number where a time was seen."""
+
+
+def chosen(w: Writer) -> int:
+    """The same column where a row was cut short, no limit elsewhere."""
+    seen = w.op("ge", w.column("age"), w.const(NO_LIMIT))
+    return w.op("switch", seen, w.const(1.7976931348623157e308), w.column("count"))
+
+
+@pytest.mark.parametrize("bound", ["count", chosen])
+def test_limits_that_say_the_same_in_another_column_are_the_task_s(bound):
+    graph = censored_graph(censored({"upper": bound}).graph(), {"upper": "age"}, FOLLOW_UP, TIMES)
+    said = censored({"upper": "age"}).graph()
+    assert canonical_hash(graph) == canonical_hash(said)
+    found, wanted = (score_graph(each, FOLLOW_UP, TIMES) for each in (graph, said))
+    assert found.evidence == wanted.evidence
+
+
+@pytest.mark.parametrize(("row", "value"), [(2, 2.5), (2, 1.9), (0, 1.2), (0, 0.5)])
+def test_limits_that_cut_other_rows_are_refused(row, value):
+    other = FOLLOW_UP["count"].copy()
+    other[row] = value
+    graph = censored({"upper": "count"}).graph()
+    with pytest.raises(ProgramFailure, match=r"pm\.Censored of this task has upper=age"):
+        censored_graph(graph, {"upper": "age"}, {**FOLLOW_UP, "count": other}, TIMES)
+
+
+def test_one_number_says_the_same_where_all_were_cut_short_at_it():
+    times = np.where(CUT, 2.0, 0.5)
+    covariates = {"age": np.where(CUT, 2.0, NO_LIMIT), "count": np.arange(5)}
+    graph = censored_graph(censored({"upper": 2.0}).graph(), {"upper": "age"}, covariates, times)
+    assert canonical_hash(graph) == canonical_hash(censored({"upper": "age"}).graph())
+    with pytest.raises(ProgramFailure, match=r"pm\.Censored of this task has upper=age"):
+        censored_graph(censored({"upper": 3.0}).graph(), {"upper": "age"}, covariates, times)
+
+
+def test_a_limit_that_is_also_a_parameter_is_refused():
+    w = Writer()
+    age = w.column("age")
+    law = {"distribution": "Censored", "bounds": ["upper"], "components": ["Normal"]}
+    graph = respond(w, law, age, age, w.const(1.0)).graph()
+    for data in ((), (FOLLOW_UP, TIMES)):
+        with pytest.raises(ProgramFailure, match="'age' says which rows were cut short"):
+            censored_graph(graph, {"upper": "age"}, *data)
 
 
 def by_age(distribution: str) -> Writer:

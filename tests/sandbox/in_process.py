@@ -16,6 +16,7 @@ from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.expressions import PROVENANCE
 from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
 from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
+from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS
 from synthstats_lightning.sandbox.protocol import Job
 
 PLAIN = Mode("py", None)
@@ -26,6 +27,7 @@ def model_and_graph(
 ) -> tuple[pm.Model, dict[str, Any]]:
     """The model that a program leaves and its graph."""
     PROVENANCE.clear()
+    RESCALINGS.clear()
     columns = columns_of(Job(source, build=True, schema=schema, covariates=covariates))
     module = module_for(columns, schema.num_rows)
     with Recorder() as recorder:

@@ -92,6 +92,25 @@ def test_other_units_are_models_of_the_response_itself(name: str) -> None:
     torch.testing.assert_close(rows(source(f"pm.{dressed}"), LENGTH), rows(source(f"pm.{plain}"), LENGTH))
 
 
+EMPTY = {
+    "an imputation of no row": (
+        "lacking = np.isnan(age)\n    z = pm.Normal('z', a, s, shape=int(lacking.sum()))\n"
+        "    full = pt.set_subtensor(pt.as_tensor(np.where(lacking, 0, age))[lacking], z)\n"
+        "    pm.Normal('y', a + b[site] * full, s, observed=length)"
+    ),
+    "a group of no row": (
+        "\n    pm.".join(
+            f"Normal('y{k}', m[site == {k}], s, observed=length[site == {k}])" for k in range(4)
+        ).join(["pm.", ""])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_variables_without_elements_change_nothing(name: str) -> None:
+    torch.testing.assert_close(rows(source(EMPTY[name]), LENGTH), rows(source(PLAIN), LENGTH))
+
+
 @pytest.mark.parametrize("name", DRESSED)
 def test_rows_keep_their_densities(name: str) -> None:
     torch.testing.assert_close(rows(source(DRESSED[name]), LENGTH), rows(source(PLAIN), LENGTH))
@@ -116,8 +135,19 @@ def test_counts_with_limits_from_columns_in_groups() -> None:
 
 
 REFUSED = {
+    **{
+        f"lag = {lag}; pm.Normal('y', a + s * lag, 1, observed=length)": "its lags are columns of the data"
+        for lag in (
+            "pt.concatenate([[0.0], length[:-1]])",
+            "np.concatenate([[0.0], length[:-1]])",
+            "np.concatenate([[0.0], length[:-1] / 2.5 - 1])",
+            "pt.set_subtensor(pt.zeros(9)[1:], length[:-1])",
+            "pm.Data('lag', length[:-1]).sum()",
+            "pt.mean(length[1:])",
+        )
+    },
     "pm.Laplace('y', m, s, observed=np.log(length))": "Laplace of the response's logarithm cannot be",
-    "pm.Gamma('y', 2, s, observed=length / 10)": "Gamma of the response's multiple",
+    "pm.Beta('y', 2, s, observed=length / 10)": "Beta of the response's multiple",
     "pm.Normal('y', m, s, observed=length - age)": "offsets and columns into the parameters",
     "pm.Normal('y', m, s, observed=-1 * length)": "other units by plain numbers",
     "pm.Normal('y', m, s, observed=(length - length.mean()) / length.std())":
@@ -131,6 +161,7 @@ REFUSED = {
     "pm.Normal('y', m, s, observed=length); pm.Potential('p', -s)": "bounds as pm.Truncated",
     "pm.Normal('y', a, s, observed=length[:5])": "row 5 of the response 'length' is observed never",
     "pm.Normal('y', a, s, observed=length); pm.Normal('z', a, s, observed=length[:1])": "row 0 .* 2 times",
+    "pm.Normal('y', a + s * length[:-1], s, observed=length[1:])": "row 0 .* given columns of its lags",
     "pm.Normal('y', a, s, observed=np.delete(length, 3))": "row 3 .* never",
     "pm.Normal('y', a, s, observed=length[:5]); pm.StudentT('z', nu=3, mu=a, sigma=s, observed=length[5:])":
         "different distributions [(]Normal and StudentT[)]: give the response one distribution",

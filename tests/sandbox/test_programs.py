@@ -101,6 +101,17 @@ for name in idata.posterior.keys():
 plt.savefig("trace.png")
 plt.show()
 """,
+    "samplers": "import nutpie, numpyro\nfrom pymc.sampling.jax import sample_numpyro_nuts\n"
+    "numpyro.set_host_device_count(4)\n"
+    + LINEAR
+    + "    sample_numpyro_nuts(draws=500)\nnutpie.sample(nutpie.compile_pymc_model(model), seed=1)\n",
+    "pandas' pictures": "import pandas as pd\ndf = pd.DataFrame({'age': age, 'length': length})\n"
+    "df.plot.scatter(x='age', y='length')\ndf['age'].plot(kind='hist')\ndf.hist()\ndf.info()\n" + LINEAR,
+    "older names": "import aesara.tensor as at\nimport theano.tensor as tt\n"
+    + LINEAR.replace("Model()", "Model(coords_mutable={'row': range(9)})")
+    .replace("    a = pm", "    model.add_coord('two', [0, 1], mutable=True)\n    a = pm")
+    .replace("a + b * np.log(age)", "at.add(a, tt.mul(b, np.log(age)))")
+    .replace("=length", "=length, dims='row'"),
     "cast response": LINEAR.replace("=length", "=np.asarray(length).astype(float)"),
     "int response": LINEAR.replace("=length", "=length.astype(int)"),
     "to_numpy": LINEAR.replace("=length", "=length.to_numpy()[:]"),
@@ -110,6 +121,19 @@ plt.show()
     ),
     "initial values": LINEAR.replace('("a", 0, 10)', '("a", 0, 10, initval=3.0)'),
 }
+
+
+def test_the_ordered_transform_has_its_older_names(sandbox: Sandbox) -> None:
+    source = """
+with pm.Model() as model:
+    m = pm.Normal("m", 0, 5, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1, 1])
+    pm.NormalMixture("obs", w=[0.5, 0.5], mu=m, sigma=1, observed=length)
+"""
+    graphs = {
+        sandbox.build(source.replace("transforms.ordered", f"transforms.{name}"), SCHEMA, COVARIATES)
+        for name in ("ordered", "univariate_ordered", "multivariate_ordered")
+    }
+    assert len(graphs) == 1
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -162,11 +186,24 @@ pm.model_to_graphviz(model)
 """
 
 
+@pytest.mark.parametrize(
+    "statistic",
+    ["np.asarray(length).mean()", "np.array(length, dtype=float).std()", "np.log(np.asarray(length)).max()"],
+)
+def test_a_copy_of_the_response_has_no_values_either(statistic: str, sandbox: Any) -> None:
+    with pytest.raises(ProgramFailure, match="has no values here"):
+        sandbox.build(LINEAR.replace('("a", 0', f'("a", {statistic}'), SCHEMA, COVARIATES)
+
+
 WHAT_TO_WRITE = {
     "import bambi as bmb": "No module named 'bambi'; write the columns and coefficients",
     "from sklearn.preprocessing import StandardScaler": "write what it computes with NumPy",
     "pm.find_constrained_prior(pm.Normal, 0, 1)": "write the parameters that it finds as numbers",
     "with pm.Model():\n    a = pm.Normal('a', **pm.find_MAP(pm.Normal('b')))": "programs do not sample",
+    "import pymc_bart as pmb": "Write a spline or a Gaussian process",
+    "import pymc3 as pm": "write a program of PyMC 5",
+    "import pymc_extras as pmx": "with distributions of pymc alone",
+    "import jax.numpy as jnp": "samplers belong to the scorer",
     "from patsy import dmatrix": "write the columns and coefficients",
     "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=np.int64(3))": r"line 2: .* write int\(",
     "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",
@@ -251,7 +288,7 @@ def test_no_value_of_the_response_can_reach_a_graph(sandbox: Sandbox) -> None:
         task = Task("t", "d", {**COVARIATES, "length": rng.normal(size=9)}, "length")
         graphs.add(sandbox.build(LINEAR, task.schema, task.covariates))
     assert len(graphs) == 1
-    source = LINEAR.replace("a = pm", "z = np.asarray(length).sum()\n    a = pm").replace(
+    source = LINEAR.replace("a = pm", "z = length.view(np.ndarray).sum()\n    a = pm").replace(
         "a + b", "a + z + b"
     )
     assert len({sandbox.build(source, SCHEMA, COVARIATES) for _ in range(2)}) == 1

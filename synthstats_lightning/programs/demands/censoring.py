@@ -7,13 +7,19 @@ model of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from synthstats_lightning.programs.composites import UnsupportedLaw, distribution_of, entry_of
 from synthstats_lightning.programs.constants import constant_array
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph, Node
 from synthstats_lightning.programs.laws import Law, read_law
+from synthstats_lightning.programs.operations import OPERATIONS
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 LIMITS = ("lower", "upper")
 """What a response may be censored at, as a task names it."""
@@ -24,7 +30,9 @@ _SELECTING = frozenset({"minimum", "maximum"})
 _SAME = frozenset({"identity", "cast", "broadcast_to", "reshape", "transpose"})
 
 
-def check_censoring(graph: ModelGraph, limits: Mapping[str, float]) -> None:
+def check_censoring(
+    graph: ModelGraph, limits: Mapping[str, float], constants: Collection[float] = ()
+) -> None:
     """Refuses a continuous response that is censored at limits of the program's own.
 
     A limit may be a column, what the task declares, no limit at all (infinity), or a choice among these,
@@ -33,6 +41,7 @@ def check_censoring(graph: ModelGraph, limits: Mapping[str, float]) -> None:
     Args:
         graph: A validated graph.
         limits: What the task declares: `"lower"`, `"upper"`, both or neither.
+        constants: Values of columns that are the same in all rows, and numbers in a graph.
 
     Raises:
         ProgramFailure: `UNSUPPORTED`; the message says what to write.
@@ -41,10 +50,12 @@ def check_censoring(graph: ModelGraph, limits: Mapping[str, float]) -> None:
     if node.attributes["distribution"] != "Censored" or distribution_of(node.attributes).discrete:
         return
     for side, index in zip(node.attributes["bounds"], node.inputs, strict=False):
-        _check(graph, index, side, limits.get(side))
+        _check(graph, index, side, limits.get(side), constants)
 
 
-def _check(graph: ModelGraph, bound: int, side: str, declared: float | None) -> None:
+def _check(
+    graph: ModelGraph, bound: int, side: str, declared: float | None, constants: Collection[float]
+) -> None:
     pending = [bound]
     while pending:
         node = graph.nodes[pending.pop()]
@@ -54,7 +65,7 @@ def _check(graph: ModelGraph, bound: int, side: str, declared: float | None) -> 
             pending += node.inputs[1:]
         elif node.op == "constant":
             for value in constant_array(node).astype(float).ravel().tolist():
-                if value != declared and abs(value) < NO_LIMIT:
+                if value != declared and value not in constants and abs(value) < NO_LIMIT:
                     _refuse(side, f"{value:g}", declared)
         elif node.op != "covariate":
             _refuse(side, f"a result of {node.op}", declared)
@@ -69,7 +80,12 @@ def _refuse(side: str, what: str, declared: float | None) -> None:
     )
 
 
-def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
+def censored_graph(
+    graph: ModelGraph,
+    columns: Mapping[str, str],
+    covariates: Mapping[str, Array] | None = None,
+    response: Array | None = None,
+) -> ModelGraph:
     """A model of a response that was cut short in some rows: its distribution, censored at these limits.
 
     A program may say so itself, by `pm.Censored` with the columns as bounds; one that does not is the same
@@ -79,6 +95,9 @@ def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
     Args:
         graph: A validated graph.
         columns: `"lower"` and `"upper"` to the column of limits; neither where no row was cut short.
+        covariates: Values of all columns. With the response's, limits that say the same in other columns are
+            put into this form: what survival tables hold beside an event is large where it was seen.
+        response: Values of the response.
 
     Returns:
         The graph, with both bounds at the columns.
@@ -107,21 +126,79 @@ def censored_graph(graph: ModelGraph, columns: Mapping[str, str]) -> ModelGraph:
         )
     inputs = graph.nodes[graph.response].inputs
     limits = dict(zip(own, inputs, strict=False))
-    _check_only_limits(graph, columns, limits)
+    if covariates is not None and response is not None:
+        limits = {
+            side: index
+            for side, index in limits.items()
+            if side not in columns
+            or not _says_the_same(graph, index, side, columns[side], covariates, response)
+        }
+    _check_only_limits(graph, columns, limits, inputs[len(own) :])
     return _with_law(graph, wanted, columns, limits, inputs[len(own) :])
 
 
-def _check_only_limits(graph: ModelGraph, columns: Mapping[str, str], limits: Mapping[str, int]) -> None:
+def _says_the_same(
+    graph: ModelGraph,
+    bound: int,
+    side: str,
+    column: str,
+    covariates: Mapping[str, Array],
+    response: Array,
+) -> bool:
+    """Whether a bound made of columns cuts the rows that a column of limits does, where it does.
+
+    Beyond the others' values it may be any number: a row that was seen has a density whatever its limit.
+    Numbers of rows are not compared, which a program could try out.
+    """
+    values: dict[int, Array] = {}
+    for index in sorted(_below(graph, {bound})):
+        node = graph.nodes[index]
+        if node.op == "covariate":
+            values[index] = covariates[node.attributes["name"]]
+        elif node.op == "constant" and constant_array(node).ndim == 0:
+            values[index] = constant_array(node)
+        elif node.op in ("constant", "random"):
+            return False
+        else:
+            with np.errstate(all="ignore"):
+                given = [values[i] for i in node.inputs]
+                values[index] = OPERATIONS[node.op].evaluate(given, node.attributes)
+    if values[bound].shape not in ((), response.shape):
+        return False
+    own, known = np.broadcast_to(values[bound], response.shape), covariates[column]
+    cut = np.abs(known) < NO_LIMIT
+    beyond = own > response if side == "upper" else own < response
+    return bool(np.where(cut, own == known, beyond).all())
+
+
+def _below(graph: ModelGraph, nodes: set[int]) -> set[int]:
+    """Some nodes and all that these are made of."""
+    found, pending = set(nodes), list(nodes)
+    while pending:
+        inputs = set(graph.nodes[pending.pop()].inputs) - found
+        found |= inputs
+        pending += inputs
+    return found
+
+
+def _check_only_limits(
+    graph: ModelGraph, columns: Mapping[str, str], limits: Mapping[str, int], parameters: Sequence[int]
+) -> None:
     """Refuses columns of limits that are read elsewhere, and limits that are not these columns."""
+    latents = {i for i, node in enumerate(graph.nodes) if node.op == "random" and i != graph.response}
+    read_by = {*latents, *graph.deterministics.values(), *limits.values(), *parameters}
+    needed = _below(graph, read_by - {graph.response}) | {graph.response}
     readers: dict[int, str] = {}  # nodes that hold such a column, in another shape or type at most
     for index, node in enumerate(graph.nodes):
+        if index not in needed:
+            continue
         if node.op == "covariate" and node.attributes["name"] in columns.values():
             readers[index] = node.attributes["name"]
             continue
         read = [place for place, source in enumerate(node.inputs) if source in readers]
         if read and node.op in _SAME:
             readers[index] = readers[node.inputs[0]]
-        elif read and (index != graph.response or any(node.inputs[i] not in limits.values() for i in read)):
+        elif read and (index != graph.response or any(node.inputs[i] in parameters for i in read)):
             name = readers[node.inputs[read[0]]]
             raise ProgramFailure(
                 FailureCategory.UNSUPPORTED,

@@ -1,4 +1,4 @@
-"""Pictures are for whoever reads a program: here nothing is drawn."""
+"""Pictures are for whoever reads a program, and samplers for whoever runs it: here they do nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from synthstats_lightning.sandbox.inside.stubs import NOTHING, nothing
 
 PACKAGES = (  # noqa: SIM905
     "seaborn seaborn.objects plotly plotly.express plotly.graph_objects plotly.io altair graphviz bokeh"
-    " bokeh.plotting IPython IPython.display watermark"
+    " bokeh.plotting IPython IPython.display watermark daft"
+    " nutpie blackjax numpyro pymc.sampling.jax pymc.sampling_jax"
 ).split()
-"""What draws or shows and nothing else; programs may import it whether or not it is installed."""
+"""What draws, shows or samples and nothing else; programs may import it whether or not it is installed."""
 
 
 class _Drawing(types.ModuleType):
@@ -43,7 +44,8 @@ def histogram(*args: Any, **kwargs: Any) -> Any:
 
 
 def install() -> None:
-    """Replaces every function of pyplot, and packages that only draw, in this process."""
+    """Replaces every function of pyplot, pandas' plots, and packages that only draw, in this process."""
+    import pandas as pd
     from matplotlib import pyplot, style
 
     for name, value in list(vars(pyplot).items()):
@@ -52,6 +54,11 @@ def install() -> None:
     pyplot.subplots = subplots
     pyplot.hist = histogram
     style.use = nothing  # type: ignore[assignment]
+    for table in (pd.Series, pd.DataFrame):
+        table.plot = NOTHING
+        for name in ("hist", "boxplot", "info"):
+            if hasattr(table, name):
+                setattr(table, name, nothing)
     for name in PACKAGES:
         package, _, part = name.rpartition(".")
         module = _Drawing(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -56,6 +58,28 @@ def rows_of(values: Array, num_rows: int) -> tuple[NDArray[np.int64], Rescaling]
         if ((places >= 0) & (places < num_rows) & (places == np.floor(places))).all():
             return order[places.astype(np.int64)], rescaling
     return None
+
+
+def holds_rows(values: Array, num_rows: int) -> bool:
+    """Whether the placeholder's numbers, rescaled or not, are in an array, as where rows are shifted.
+
+    Half of the array, and as many as nobody's covariate has by chance, must be distinct numbers of rows.
+
+    Args:
+        values: A constant of a model.
+        num_rows: Rows of the data set.
+    """
+    numbers = np.asarray(values)
+    fewest = min(FEWEST_ROWS, num_rows)
+    if numbers.dtype.kind not in "iuf" or numbers.size < fewest or num_rows < 2:
+        return False
+    for rescaling in (Rescaling(), *RESCALINGS):
+        places = (rescaling.undone(numbers) - _FIRST) / _STEP
+        rows = places[(places >= 0) & (places < num_rows) & (places == np.floor(places))]
+        distinct = len(np.unique(rows))
+        if distinct >= max(fewest - 1, 2) and 2 * distinct >= numbers.size:
+            return True
+    return False
 
 
 class Response(np.ndarray):
@@ -256,3 +280,28 @@ def response(name: str, num_rows: int, dtype: str) -> Response:
     result.response_name = name
     _Current.whole = result
     return result
+
+
+COPYING = ("array", "asarray", "ascontiguousarray", "asfortranarray")
+"""NumPy's functions that make a plain array of any other, where the placeholder would be lost."""
+
+
+def install(filename: str) -> None:
+    """Teaches NumPy, in this process, that a copy of the placeholder is the placeholder again.
+
+    Args:
+        filename: Name of the file that programs are compiled as: whoever else copies it gets its numbers.
+    """
+    for name in COPYING:
+        setattr(np, name, _placeholder_kept(getattr(np, name), filename))
+
+
+def _placeholder_kept(plain: Callable[..., Any], filename: str) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def copied(values: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(values) is Response and sys._getframe(1).f_code.co_filename == filename:
+            dtype = args[0] if args else kwargs.get("dtype")
+            return values.copy() if dtype is None else values.astype(dtype)
+        return plain(values, *args, **kwargs)
+
+    return copied

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -27,6 +29,10 @@ VARIATIONAL = "ADVI ASVGD SVGD FullRankADVI ImplicitGradient KLqp Empirical Mean
 
 RENAMED = {"MutableData": "Data", "ConstantData": "Data"}
 """Names that older PyMC releases have."""
+ORDERED = ("univariate_ordered", "multivariate_ordered")
+"""What older releases call the transform `ordered`."""
+PYTENSORS = ("aesara", "theano")
+"""What older releases call PyTensor."""
 
 
 NO_VALUE = "there is no value here: programs do not sample, the scorer does"
@@ -120,6 +126,10 @@ INSTEAD = {
     **dict.fromkeys(("bambi", "patsy", "formulaic", "formulae"), FORMULAS),
     **dict.fromkeys(("sklearn", "statsmodels"), COLUMNS),
     "preliz": NUMBERS,
+    "jax": "a model is made of pm, np and pt, and samplers belong to the scorer",
+    "pymc_bart": "sums of trees have no density. Write a spline or a Gaussian process, such as pm.gp.HSGP",
+    "pymc3": "write a program of PyMC 5, which is imported as pymc",
+    **dict.fromkeys(("pymc_extras", "pymc_experimental"), "write the model with distributions of pymc alone"),
 }
 """Packages that programs import in vain, and what to write instead."""
 
@@ -155,10 +165,39 @@ def install() -> None:
     for name, now in RENAMED.items():
         if not hasattr(pymc, name):
             setattr(pymc, name, _renamed(getattr(pymc, now)))
+    _restore_older()
     for module in [arviz, *_parts(arviz)]:
         for name, value in list(vars(module).items()):
             if not name.startswith("_") and inspect.isfunction(value):
                 setattr(module, name, nothing)
+
+
+def _restore_older() -> None:
+    """Gives PyMC and PyTensor the spellings of older releases that mean what they mean today."""
+    import pymc
+    import pytensor
+    from pymc.distributions import transforms
+
+    for name in ORDERED:
+        if not hasattr(transforms, name):
+            setattr(transforms, name, transforms.ordered)
+    for name in PYTENSORS:
+        sys.modules.setdefault(name, pytensor)
+        sys.modules.setdefault(f"{name}.tensor", pytensor.tensor)
+    make, add = pymc.Model.__init__, pymc.Model.add_coord
+
+    @functools.wraps(make)
+    def model(self: Any, *args: Any, coords_mutable: Any = None, **kwargs: Any) -> None:
+        if coords_mutable:
+            kwargs["coords"] = {**(kwargs.get("coords") or {}), **coords_mutable}
+        make(self, *args, **kwargs)
+
+    @functools.wraps(add)
+    def add_coord(self: Any, *args: Any, mutable: bool = False, **kwargs: Any) -> None:
+        add(self, *args, **kwargs)
+
+    pymc.Model.__init__ = model
+    pymc.Model.add_coord = add_coord
 
 
 def _parts(package: types.ModuleType) -> list[types.ModuleType]:

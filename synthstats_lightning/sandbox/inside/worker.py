@@ -145,7 +145,9 @@ def _warm_up() -> dict[str, object]:
         interpreted,
         op_sources,
         pathless,
+        program,
         pymc_adapter,
+        response,
         stubs,
         tables,
         unneeded,
@@ -158,6 +160,7 @@ def _warm_up() -> dict[str, object]:
     interpreted.install()
     op_sources.install()
     tables.install()
+    response.install(program.FILENAME)
     unneeded.install()
     warm.build_programs()
     gc.collect()

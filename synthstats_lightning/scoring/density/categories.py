@@ -10,10 +10,12 @@ from torch import Tensor
 from synthstats_lightning.programs.graph import ModelGraph
 from synthstats_lightning.scoring.distributions import Distribution
 from synthstats_lightning.scoring.distributions.categories import (
+    Categorical,
     CategoricalLogit,
     CumulativeLogit,
     CumulativeProbit,
     CumulativeProbitEach,
+    counted_from,
 )
 
 Found = tuple[Distribution, tuple[int, ...]]
@@ -23,7 +25,8 @@ def category_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None])
     """The form of categories' probabilities that has no need of them all, and the nodes of its parameters.
 
     Taken are `softmax(logits)`, the differences of `0, sigmoid(thresholds - shift), 1`, and of
-    `0, Phi((thresholds - shift) / sigma), 1`, where `Phi(z)` is spelled `0.5 erfc(-z / sqrt(2))`.
+    `0, Phi((thresholds - shift) / sigma), 1`, where `Phi(z)` is spelled `0.5 erfc(-z / sqrt(2))`; and any
+    probabilities after zeros, as those of `y - 1` are.
 
     Args:
         graph: The model graph, its shapes known.
@@ -35,11 +38,26 @@ def category_form(graph: ModelGraph, p: int, constants: Sequence[Tensor | None])
     """
     if not graph.shapes:
         return None
+    first, own = _after_zeros(graph, p, constants)
+    if first:
+        distribution, inputs = category_form(graph, own, constants) or (Categorical.distribution, (own,))
+        return counted_from(distribution, first), inputs
     logits = _softmax(graph, p)
     if logits is not None:
         return CategoricalLogit.distribution, (logits,)
     below = _summed(graph, p, constants)
     return None if below is None else _cumulative(graph, below, constants)
+
+
+def _after_zeros(graph: ModelGraph, p: int, constants: Sequence[Tensor | None]) -> tuple[int, int]:
+    """How many zeros stand before probabilities along the last axis, and the node of what comes after."""
+    node, parts = graph.nodes[p], graph.nodes[p].inputs
+    if node.op != "concatenate" or len(parts) != 2 or constants[p] is not None:
+        return 0, p
+    zeros = constants[parts[0]]
+    if node.attributes["axis"] != len(graph.shapes[p]) - 1 or zeros is None or bool((zeros != 0).any()):
+        return 0, p
+    return graph.shapes[parts[0]][-1], parts[1]
 
 
 def _softmax(graph: ModelGraph, p: int) -> int | None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support, entry
-from synthstats_lightning.scoring.distributions.base import Definition, Split, Statistics, counts
+from synthstats_lightning.scoring.distributions.base import (
+    Definition,
+    Distribution,
+    Split,
+    Statistics,
+    counts,
+)
 from synthstats_lightning.scoring.distributions.sampling import (
     standard_exponential,
     standard_normal,
@@ -196,6 +203,32 @@ class CumulativeProbitEach(Definition, entry=_cumulative_probit("CumulativeProbi
         sigma: Tensor,
     ) -> Tensor:
         return CumulativeProbit.sample(generator, shape, thresholds, shift, sigma.squeeze(-1))
+
+
+def counted_from(distribution: Distribution, first: int) -> Distribution:
+    """A distribution of categories whose first one is another number than 0.
+
+    Args:
+        distribution: The same of categories 0, 1, ...
+        first: Number that stands for the first category.
+    """
+
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        return distribution.inside(value - first, *parameters)
+
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return distribution.statistics(value - first, interior)
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        return distribution.sample(generator, shape, *parameters) + first
+
+    return replace(
+        distribution,
+        inside=inside,
+        statistics=statistics,
+        sample=sample,
+        anchor=distribution.anchor + first,
+    )
 
 
 def _one_of(value: Tensor, thresholds: Tensor) -> Tensor:

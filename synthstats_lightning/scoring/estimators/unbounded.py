@@ -69,10 +69,13 @@ MOST_PAIRS = 2000
 """Pairs of rows through which a spike's location is laid."""
 NEWTON = 6
 """Steps that bring the location onto the rows."""
-FOLLOWED = (14.0, 20.0)
+FOLLOWED = (14.0, 17.0, 20.0)
 """Between these distances the growth of the joint density is measured: residuals' rounding is below."""
 SLOWEST = 0.1
 """Rows' density must grow at least so fast with the coordinate."""
+LASTING = 0.95
+"""And in the second half of the way at least this share of what it grows in the first: probabilities, which
+only recover from next to nothing, slow down."""
 CERTAIN = 1e-6
 """Log of a probability, in nats, with rounding."""
 MARGIN = 0.25
@@ -270,13 +273,14 @@ def _diverges(search: _Search, spike: _Spike, everywhere: bool) -> int:
     points = fit.theta.repeat(len(FOLLOWED), 1)
     points[:, spike.coordinate] = search.theta[spike.coordinate] + spike.outward * torch.tensor(FOLLOWED)
     along = evaluate(search.target, points)
-    way = FOLLOWED[1] - FOLLOWED[0]
-    growth = float(along.log_joint.diff()) / way
+    way = FOLLOWED[-1] - FOLLOWED[0]
+    growth = float(along.log_joint[-1] - along.log_joint[0]) / way
     count = int(fit.rows.sum())
     # where rows depend on each other only the sum has a meaning, and it grows by what all rows do
-    fitted = along.log_likelihood if everywhere else along.log_likelihood[:, fit.rows]
-    rate = float(fitted.sum(1).diff()) / (way * count)
-    return count if rate > SLOWEST and growth - fit.rank * rate > -MARGIN * rate else 0
+    fitted = (along.log_likelihood if everywhere else along.log_likelihood[:, fit.rows]).sum(1)
+    rate = float(fitted[-1] - fitted[0]) / (way * count)
+    lasting = float(fitted[2] - fitted[1]) >= LASTING * float(fitted[1] - fitted[0])
+    return count if rate > SLOWEST and lasting and growth - fit.rank * rate > -MARGIN * rate else 0
 
 
 def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:

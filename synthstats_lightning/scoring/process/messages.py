@@ -32,6 +32,7 @@ class TaskMessage:
         log_jacobian: What each row's log density lacks to be one of the measured response, in nats, where
             `response` is a transform of it.
         censoring: `"upper"` and `"lower"` to the column that says where each row was cut short.
+        constants: Values of columns that are the same in all rows, which model graphs hold as numbers.
     """
 
     schema: DataSchema
@@ -45,6 +46,7 @@ class TaskMessage:
     limits: Mapping[str, float] = field(default_factory=dict)
     log_jacobian: Array | None = None
     censoring: Mapping[str, str] = field(default_factory=dict)
+    constants: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What `runtime.frames.pack` takes."""

@@ -64,9 +64,10 @@ class ReceivedGraph:
 
     def __init__(self, text: str, task: TaskMessage) -> None:
         self.source = (text, task.fingerprint)
-        self.graph = censored_graph(parse_graph(text, task.schema), task.censoring)
+        graph = parse_graph(text, task.schema)
+        self.graph = censored_graph(graph, task.censoring, task.covariates, task.response)
         check_declared(self.graph, task.quantities)
-        check_censoring(self.graph, task.limits)
+        check_censoring(self.graph, task.limits, task.constants)
         self.literal_copies = literal_copies(graph_literals(self.graph), task.response)
 
     @cached_property

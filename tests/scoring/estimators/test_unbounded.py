@@ -247,6 +247,34 @@ def test_a_needle_is_no_value_of_positive_probability():
     check(Needle(UNTIED[:6], half_normal_prior(1e-20)))
 
 
+class CutShort(HandTarget):
+    """Log-normal times, of which every other one was cut short: draws beyond are its limit."""
+
+    def __init__(self, y, location):
+        self.y, self.cut = tensor(y), torch.arange(len(y)) % 2 == 1
+        priors = [normal_prior(location, 10), half_normal_prior(0.01)]
+        super().__init__([p[0] for p in priors], [p[1] for p in priors], self.rows, len(y))
+
+    parameters = Mixture.parameters
+
+    def rows(self, t):
+        scale = t[:, 1:].exp()
+        z = (self.y.log() - t[:, :1]) / scale
+        seen = -0.5 * z.square() - scale.log() - self.y.log() - 0.5 * np.log(2 * np.pi)
+        return torch.where(self.cut, torch.special.log_ndtr(-z), seen)
+
+    def sample_response(self, theta, generator, given_response=True):
+        noise = torch.randn(len(theta), len(self.y), generator=generator, dtype=F)
+        drawn = (theta[:, :1] + theta[:, 1:].exp() * noise).exp()
+        return torch.where(self.cut, torch.minimum(drawn, self.y), drawn)
+
+
+def test_limits_that_no_prior_draw_reaches_are_no_rows_that_a_vanishing_scale_fits():
+    """Probabilities of times beyond their limits rise from next to nothing, and are no densities."""
+    check(CutShort(np.linspace(2.0, 30.0, 8), -40.0))
+    check(CutShort(np.linspace(2.0, 30.0, 8), 0.0))
+
+
 def test_ends_of_a_range_far_from_every_row_are_left_after_one_step():
     model = Bounded(np.linspace(0.2, 0.8, 9))
     check(model)

@@ -21,15 +21,12 @@ from synthstats_lightning.sandbox.inside.extraction.composites import (
 )
 from synthstats_lightning.sandbox.inside.extraction.diffusion import diffusion_path
 from synthstats_lightning.sandbox.inside.extraction.loops import inner_graph
-from synthstats_lightning.sandbox.inside.extraction.observed import (
-    in_own_units,
-    observed_rows,
-    response_entry,
-)
+from synthstats_lightning.sandbox.inside.extraction.observed import observed_rows, response_entry
 from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HANDLERS, operation_name
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
+from synthstats_lightning.sandbox.inside.extraction.units import in_own_units
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
-from synthstats_lightning.sandbox.inside.response import sentinel
+from synthstats_lightning.sandbox.inside.response import holds_rows, sentinel
 
 
 def extract_graph(model: Any, schema: DataSchema, covariates: Mapping[str, Array]) -> dict[str, Any]:
@@ -80,7 +77,7 @@ class Extraction:
             transform = adapter.foreign_transform(model, variable)
             if transform is not None:
                 unsupported(f"transform {transform} of {variable.name!r}, which changes its prior")
-        free = [self.entry(variable) for variable in model.free_RVs]
+        free = [entry for variable in model.free_RVs if (entry := self.entry(variable)).op != "constant"]
         known = {self.entry(variable) for variable, _, _ in observed}
         if any(_depends(below, known) for entry in (*free, *known) for below in entry.inputs):
             bad_graph("a variable depends on an observed one: the response may be used only as observed=")
@@ -168,6 +165,12 @@ class Extraction:
             unsupported(f"the symbolic input {variable.name or variable.type}, which has no value")
         if value.shape == self._sentinel.shape and value.size > 1 and np.array_equal(value, self._sentinel):
             bad_graph(f"the response {self._schema.response!r} may be used only as observed=")
+        if holds_rows(value, self._schema.num_rows):
+            bad_graph(
+                f"rows of the response {self._schema.response!r} are a parameter of something: it may be used"
+                " only as observed=. A series that depends on its own past is pm.AR, or its lags are columns"
+                " of the data"
+            )
         expression = getattr(variable.tag, "expression", None)
         return self.builder.array(value, expression if isinstance(expression, Expression) else None)
 
@@ -178,6 +181,8 @@ class Extraction:
         if adapter.is_diffusion(variable) and variable in self._model.free_RVs:
             return diffusion_path(self, variable)
         part = random_part(self, variable)
+        if 0 in part.shape:  # as imputations are where no row lacks a value: it has one value, of density 1
+            return self.builder.constant(np.zeros(part.shape))
         if adapter.is_ordered(self._model, variable):
             part = ordered_part(self, part)
         elif (ends := adapter.bounds(self._model, variable)) is not None:

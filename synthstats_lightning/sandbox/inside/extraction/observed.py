@@ -42,17 +42,25 @@ def observed_rows(
     found = []
     for variable in model.observed_RVs:
         values = data(model.rvs_to_values[variable])
+        if values is not None and values.size == 0:
+            continue  # a group without rows
         known = None if values is None else rows_of(values, schema.num_rows)
         if known is None:
             others = () if values is None else columns_in(values)
             _bad_graph(_other_data(str(variable.name), others, response))
         found.append((variable, *known))
-    counts = np.bincount(np.concatenate([rows.ravel() for _, rows, _ in found]), minlength=schema.num_rows)
+    seen = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for _, rows, _ in found)])
+    counts = np.bincount(seen, minlength=schema.num_rows)
     if (counts != 1).any():
         row = int(np.argmax(counts != 1))
+        series = (
+            ". A series is observed from its first row on, by pm.AR or given columns of its lags"
+            if row == counts[row] == 0
+            else ""
+        )
         _bad_graph(
             f"row {row} of the response {response!r} is observed {_times(int(counts[row]))}: a model observes"
-            " each row once, in as many variables as it likes"
+            f" each row once, in as many variables as it likes{series}"
         )
     return found
 
@@ -142,40 +150,6 @@ def _one_normal_vector(
 def _order(observed: Sequence[tuple[Entry, Rows]]) -> Rows:
     """The row of the data at each place of the observed variables, one after another."""
     return np.concatenate([part.ravel() for _, part in observed])
-
-
-def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> Entry:
-    """The random node of the response whose rescaling follows one, Jacobian included.
-
-    Args:
-        builder: Makes the nodes of the model graph.
-        entry: What the rescaled response follows.
-        rescaling: What was done to the response.
-
-    Raises:
-        ProgramFailure: `UNSUPPORTED` for a distribution that is none of a location and a scale, and for the
-            logarithm of one that is not normal.
-    """
-    if rescaling == Rescaling():
-        return entry
-    law = distribution_of(_law(entry))
-    own = law.of_exponentials if rescaling.logarithm else law.name
-    if own is None or law.location_and_scale is None:
-        what = "logarithm" if rescaling.logarithm else "multiple"
-        raise ProgramFailure(
-            FailureCategory.UNSUPPORTED,
-            f"a {law.name} of the response's {what} cannot be put back into its own units"
-            " (a Normal can): observe the response as it is",
-        )
-    inputs = dict(zip(law.parameters, entry.inputs, strict=True))
-    location = law.location_and_scale[0]
-    if rescaling.scale != 1.0:
-        factor = builder.constant(np.float64(rescaling.scale))
-        inputs |= {part: builder.apply("mul", inputs[part], factor) for part in law.location_and_scale}
-    if rescaling.shift:
-        shift = builder.constant(np.float64(rescaling.shift))
-        inputs[location] = builder.apply("add", inputs[location], shift)
-    return builder.random(own, list(inputs.values()), str(entry.attributes["name"]), entry.shape)
 
 
 def _parameter(

@@ -22,11 +22,15 @@ from synthstats_lightning.scoring.marginals.compilation import Compiled
 from synthstats_lightning.scoring.marginals.groups.exponential import ExponentialRows, exponential_rows
 from synthstats_lightning.scoring.marginals.groups.grouping import Grouping, RowGroups, summed
 from synthstats_lightning.scoring.marginals.groups.integrand import Integrand, Outer, plain
-from synthstats_lightning.scoring.marginals.groups.quadrature import FARTHEST_LOOK, Integrals
+from synthstats_lightning.scoring.marginals.groups.quadrature import Integrals
 from synthstats_lightning.scoring.numerics.picks import pick_last
 
 SMALLEST = 1e-300
 """Shapes are no smaller: differences of sums may be."""
+FARTHEST_LOOK = 600.0
+"""A gamma's logarithm is looked at no farther from 0: beyond, its exponential overflows."""
+LARGEST_BENT = 20.0
+"""Logarithm of the exposure there beyond which it leaves no digit of a row's constant."""
 
 
 class Shapes(NamedTuple):
@@ -117,7 +121,9 @@ class GammaPair:
         place = self.sign * pick_last(near[:, 0], self.groups.element)
         first = self.sign * bends.linear
         there = torch.exp(bends.log_bent)
-        return Updates(plain(bends.rows - first * place + there), Shapes(first, there * torch.exp(-place)))
+        # farther off the constant is a difference of numbers of which no digit of it is left
+        constant = torch.where(bends.log_bent < LARGEST_BENT, bends.rows - first * place + there, -torch.inf)
+        return Updates(plain(constant), Shapes(first, there * torch.exp(-place)))
 
     def log_normaliser(self, shapes: Shapes) -> Tensor:
         """Of a gamma density in its logarithm."""

@@ -230,6 +230,33 @@ def test_large_exposures_lose_no_digits() -> None:
     np.testing.assert_allclose(found.numpy()[0], expected, rtol=0, atol=1e-9)
 
 
+def test_slopes_that_almost_overflow_lose_no_digits() -> None:
+    """Some rows' exposures are exponentials of hundreds, as under a `Normal(0, 1000)` slope."""
+    half = (np.arange(ROWS) % 2).astype(float)
+
+    def build(y: Any) -> None:
+        b = pm.Normal("b", 0, 1000)
+        w = pm.Gamma("w", 0.01, 0.01, shape=6)
+        pm.Poisson("y", EXPOSURE * w[G] * pm.math.exp(b * half), observed=y)
+
+    closed = integrate_groups(density_of(build, COUNTS))
+    assert isinstance(closed, ConjugateIntegrated)
+    slopes = np.array([-650.0, -350.0, 1.0, 350.0, 450.0, 600.0])
+    expected = []
+    for slope in slopes:
+        log_exposure = np.log(EXPOSURE) + slope * half
+        total = float(np.sum(COUNTS * log_exposure - special.gammaln(COUNTS + 1)))
+        for group in range(6):
+            count, rows = 0.01 + COUNTS[group == G].sum(), group == G
+            rate = np.logaddexp.reduce([np.log(0.01), *log_exposure[rows]])
+            total += 0.01 * np.log(0.01) - special.gammaln(0.01) + special.gammaln(count) - count * rate
+        expected.append(total)
+    found = closed.marginal_likelihood(torch.from_numpy(slopes)[:, None])
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-6)
+    beyond = closed.marginal_likelihood(torch.tensor([[660.0], [705.0], [800.0]], dtype=torch.float64))
+    assert (beyond < 0.0).all()
+
+
 def test_draws_have_the_conjugate_posterior() -> None:
     for build, response in ((gamma_poisson, COUNTS), (beta_binomial, SUCCESSES)):
         closed, _, density = both(build, response)
