@@ -17,6 +17,7 @@ from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.allocation import allocated
 from synthstats_lightning.callbacks.course.prompt_examples import show_examples
 from synthstats_lightning.callbacks.course.reward_tempering import RewardTempering
+from synthstats_lightning.callbacks.course.warmup_draws import WarmupDraws
 from synthstats_lightning.callbacks.demonstrations import add_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
 from synthstats_lightning.callbacks.findings.unscored import check_scored
@@ -35,7 +36,6 @@ from synthstats_lightning.callbacks.run_parts import (
     run_workers,
 )
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
-from synthstats_lightning.callbacks.warmup_draws import WarmupDraws
 from synthstats_lightning.callbacks.window import Window, log_metrics, window_metrics
 from synthstats_lightning.confinement import Level, check_level
 from synthstats_lightning.learning.loops import is_ending, is_log_step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.test_extraction import check
+from tests.sandbox.extraction.test_extraction import check
 
 IDIOMS = {
     "dummies": "__import__('pandas').get_dummies(site).values.astype(float) @ v",

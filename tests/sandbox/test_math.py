@@ -6,7 +6,7 @@ import pymc as pm
 import pytest
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from tests.sandbox.test_extraction import check
+from tests.sandbox.extraction.test_extraction import check
 
 TEMPLATE = """
 with pm.Model() as model:

@@ -14,8 +14,8 @@ from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.rendering.pymc_model import pymc_lines
 from synthstats_lightning.tasks.instructions import distribution_names
 from tests.sandbox.conftest import COVARIATES, SCHEMA
+from tests.sandbox.extraction.test_extraction import MEANS, TEMPLATE
 from tests.sandbox.in_process import evaluate, model_and_graph, random_draws
-from tests.sandbox.test_extraction import MEANS, TEMPLATE
 
 DATA: dict[str, Any] = {"age": np.linspace(1.0, 4.0, 6), "group": np.array([0, 1, 2, 0, 1, 2])}
 FLOAT = DataSchema({"age": "float64", "group": "int64"}, "y", "float64", 6)

@@ -13,8 +13,8 @@ import torch
 from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule, PosteriorReport, ProgramScoring, ReplayDataModule
+from synthstats_lightning.callbacks.course.warmup_draws import WarmupDraws
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
-from synthstats_lightning.callbacks.warmup_draws import WarmupDraws
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.policy.forced import forced_behaviour_log_probs
 from synthstats_lightning.pool.scorer import ProgramScorer
@@ -99,13 +99,13 @@ def test_draws_in_proportion_to_three_parts_give_log_z_exactly():
     assert posterior.estimate.effective_sample_size == pytest.approx(metrics["effective_sample_size"])
 
 
-def run(folder, steps=6, perturbed=False, temperature=1.2, **trainer):
+def run(folder, steps=6, perturbed=False, fresh=20):
     scoring = ProgramScoring(
         programs_per_step=4,
         warmup_programs=12,
         synchronous=True,
         num_workers=1,
-        sampling=SamplingSettings(max_new_tokens=LENGTH, temperature=temperature),
+        sampling=SamplingSettings(max_new_tokens=LENGTH, temperature=1.2),
     )
     trainer = Trainer(
         accelerator="cpu",
@@ -115,9 +115,8 @@ def run(folder, steps=6, perturbed=False, temperature=1.2, **trainer):
         enable_progress_bar=False,
         enable_model_summary=False,
         limit_val_batches=0,
-        callbacks=[scoring, PosteriorReport(num_programs=20, plotted=1)],
+        callbacks=[scoring, PosteriorReport(num_programs=fresh, plotted=1)],
         default_root_dir=folder,
-        **trainer,
     )
     module = writer().train()
     if perturbed:
@@ -131,7 +130,7 @@ def run(folder, steps=6, perturbed=False, temperature=1.2, **trainer):
 @pytest.mark.filterwarnings("ignore:dugongs, step")
 def test_a_resumed_run_weighs_the_warm_up_by_what_the_untrained_policy_writes(tmp_path):
     """The mixture of every program from two other modules: a trained one of the run and an untrained one."""
-    trainer, _, module, data = run(tmp_path / "first", 2)
+    trainer, _, module, data = run(tmp_path / "first", 2, fresh=None)
     trainer.fit(module, data)
     trainer.save_checkpoint(tmp_path / "a.ckpt")
     trainer, scoring, module, data = run(tmp_path / "second")

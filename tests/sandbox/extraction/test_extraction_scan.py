@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
-from tests.sandbox.test_extraction import check
+from tests.sandbox.extraction.test_extraction import check
 
 HEAD = """
 import pytensor
