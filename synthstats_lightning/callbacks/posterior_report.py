@@ -277,6 +277,8 @@ class PosteriorReport(Callback):
                     self._blind += scorer.sample_prior(*given, blind, settings, stream)
                 sampled += count
                 self._note(scoring)
+            if time.monotonic() < deadline:  # while the workers score
+                left_out += self._weigh_warmup(scoring, trainer, module)
             while waiting := {item.score for item in self._drawn() if not item.score.done()}:
                 if (seconds := deadline - time.monotonic()) <= 0:
                     break
@@ -285,7 +287,6 @@ class PosteriorReport(Callback):
         except Exception as error:  # training is over: what it has found is worth more than this
             left_out.append(f"fresh programs, from {sampled} a task on: {type(error).__name__}: {error}")
         else:
-            self._weigh_warmup(scoring, trainer, module)
             if sampled < number:
                 left_out.append(
                     f"{number - sampled} of {number} fresh programs a task: not sampled by the deadline of"
@@ -305,14 +306,18 @@ class PosteriorReport(Callback):
         """What was drawn for the report: of the policy, then of the prior."""
         return self._pending + self._blind
 
-    def _weigh_warmup(self, scoring: ProgramScoring, trainer: Trainer, module: GFlowNetModule) -> None:
-        """Makes the warm-up's programs part of what was drawn, where that is possible."""
+    def _weigh_warmup(self, scoring: ProgramScoring, trainer: Trainer, module: GFlowNetModule) -> list[str]:
+        """Makes the warm-up's programs part of what was drawn, where that is possible; what failed."""
         if scoring.scorer.of_episodes or not self._pending:
-            return
+            return []
         prompts, own = scoring.scorer.prompts, len(self._pending)
-        found = scoring.warmup_draws.weighed(trainer, module, prompts, self._drawn())
+        try:
+            found = scoring.warmup_draws.weighed(trainer, module, prompts, self._drawn())
+        except Exception as error:  # the fresh programs are worth more than this
+            return [f"the warm-up's programs, beside the fresh ones: {type(error).__name__}: {error}"]
         if found is not None:
             self._early, self._pending, self._blind = found.early, found.fresh[:own], found.fresh[own:]
+        return []
 
     def _by_task(self, record: Callable[[PendingProgram], ProgramRecord]) -> Drawn:
         """Records of the policy's, the prior's and the warm-up's programs that have a score by now."""

@@ -166,6 +166,21 @@ def test_a_policy_that_began_elsewhere_leaves_its_warm_up_out(tmp_path, capsys):
     assert sum(record["fresh"] for record in records) == 20
 
 
+@pytest.mark.filterwarnings("ignore:dugongs, step")
+def test_an_error_of_the_weighing_costs_the_warm_up_alone(tmp_path, monkeypatch):
+    def fail(*arguments, **more):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(GFlowNetModule, "weigh", fail)
+    trainer, _, module, data = run(tmp_path, 1)
+    trainer.fit(module, data)
+    found = json.loads((tmp_path / "report.json").read_text())["dugongs"]
+    line = "the warm-up's programs, beside the fresh ones: OutOfMemoryError: no room"
+    assert line in found["left_out"]
+    records = map(json.loads, (tmp_path / "programs.jsonl").read_text().splitlines())
+    assert sum(record["fresh"] for record in records) == 20
+
+
 def pending(source, score, **more):
     future = Future()
     future.set_result(score)
