@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from synthstats_lightning.policy.products import linear
+from synthstats_lightning.policy.text.token_limits import TokenLimits
 
 CHUNK_ELEMENTS = 2**26
 """Logits that the chunked form holds at once: 256 MiB in float32."""
@@ -81,23 +82,25 @@ class ProgramLogProbs(NamedTuple):
     hidden: Float[Tensor, "batch time hidden"]
 
 
-class AllowedTokens(NamedTuple):
-    """Which tokens can be written: all others have probability 0.
+class LimitedTokens(NamedTuple):
+    """Tokens, and what limits which can be written in their places.
 
     Attributes:
-        table: One row a prompt, True on the tokens that may follow it.
-        row: Which of these rows each token goes by.
+        limits: Of the prompts.
+        row: Which prompt each token follows.
+        last_two: The two tokens before each, the nearer last.
     """
 
-    table: Bool[Tensor, "prompts vocabulary"]
+    limits: TokenLimits
     row: Int[Tensor, " tokens"]
+    last_two: Int[Tensor, "tokens 2"]
 
 
 def token_log_probs(
     hidden: Float[Tensor, "tokens hidden"],
     targets: Int[Tensor, " tokens"],
     head: OutputHead,
-    allowed: AllowedTokens | None = None,
+    limited: LimitedTokens | None = None,
 ) -> Float[Tensor, " tokens"]:
     """The log softmax(logits)[target] of each token, in float32.
 
@@ -107,14 +110,14 @@ def token_log_probs(
         hidden: Last hidden states of the positions that predict the targets.
         targets: Token id that each position predicts.
         head: What turns hidden states into logits.
-        allowed: Which tokens can be written; all where it is not given.
+        limited: Which tokens can be written in their places; all where it is not given.
 
     Returns:
         Log-probabilities in nats.
     """
-    if allowed is None and head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0:
+    if limited is None and head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0:
         return fused_token_log_probs(hidden, targets, head)
-    return _chunked(hidden, targets, head, None, CHUNK_ELEMENTS, allowed)[:, 0]
+    return _chunked(hidden, targets, head, None, CHUNK_ELEMENTS, limited)[:, 0]
 
 
 def fused_token_log_probs(
@@ -164,7 +167,7 @@ def token_and_stop_log_probs(
     targets: Int[Tensor, " tokens"],
     head: OutputHead,
     stop_ids: tuple[int, ...],
-    allowed: AllowedTokens | None = None,
+    limited: LimitedTokens | None = None,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> TokenLogProbs:
     """`token_log_probs` and, from the same pass over the vocabulary, the probability of stopping.
@@ -177,14 +180,14 @@ def token_and_stop_log_probs(
         targets: Token id that each position predicts.
         head: What turns hidden states into logits.
         stop_ids: Tokens that end a program, at least one.
-        allowed: Which tokens can be written; all where it is not given.
+        limited: Which tokens can be written in their places; all where it is not given.
         chunk_elements: Logits that the chunked form holds at once.
 
     Returns:
         Log-probabilities in nats, float32.
     """
-    if not (allowed is None and head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0):
-        token, stop = _chunked(hidden, targets, head, stop_ids, chunk_elements, allowed).unbind(-1)
+    if not (limited is None and head.is_plain and HAS_LINEAR_CROSS_ENTROPY and hidden.shape[0] > 0):
+        token, stop = _chunked(hidden, targets, head, stop_ids, chunk_elements, limited).unbind(-1)
         return TokenLogProbs(token, stop)
     token = fused_token_log_probs(hidden, targets, head)
     weight, bias = head.module.weight, head.module.bias
@@ -228,22 +231,22 @@ def _chunked(
     head: OutputHead,
     stop_ids: tuple[int, ...] | None,
     chunk_elements: int,
-    allowed: AllowedTokens | None = None,
+    limited: LimitedTokens | None = None,
 ) -> Float[Tensor, "tokens values"]:
     """Per token, the log-probability of the target and, where asked for, of the stop tokens."""
 
-    def piece(hidden: Tensor, targets: Tensor, row: Tensor) -> Tensor:
+    def piece(hidden: Tensor, targets: Tensor, *where: Tensor) -> Tensor:
         logits = head.logits(hidden)
-        if allowed is not None:
-            logits = logits.masked_fill(~allowed.table[row], -torch.inf)
+        if limited is not None:
+            logits = limited.limits.masked(logits, *where)
         values = [logits.gather(-1, targets[:, None])[:, 0]]
         if stop_ids is not None:
             values.append(logits[:, list(stop_ids)].logsumexp(-1))
         return torch.stack(values, -1) - logits.logsumexp(-1, keepdim=True)
 
     size = _chunk_size(int(head.module.weight.shape[0]), chunk_elements)
-    rows = targets if allowed is None else allowed.row
-    parts = (torch.split(each, size) for each in (hidden, targets, rows))
+    where = () if limited is None else (limited.row, limited.last_two)
+    parts = (torch.split(each, size) for each in (hidden, targets, *where))
     pieces = [
         checkpoint(piece, *part, use_reentrant=False) if torch.is_grad_enabled() else piece(*part)
         for part in zip(*parts, strict=True)

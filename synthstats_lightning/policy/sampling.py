@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from synthstats_lightning.policy.hidden import pad_left, run_backbone
 from synthstats_lightning.policy.log_probs import OutputHead
 from synthstats_lightning.policy.text.stops import StopStrings
+from synthstats_lightning.policy.text.token_limits import TokenLimits, preceding_two
 
 COMPACT_BELOW = 0.75
 """Share of unfinished rows below which finished ones are dropped from the batch."""
@@ -284,7 +285,7 @@ def decode_programs(
     generator: torch.Generator,
     randomness: RowRandomness | None = None,
     stop_strings: StopStrings | None = None,
-    allowed: Bool[Tensor, "prompts vocabulary"] | None = None,
+    limits: TokenLimits | None = None,
 ) -> Decoded:
     """Draw one program per row. Each prompt is run once; its rows share what the cache holds of it.
 
@@ -303,7 +304,7 @@ def decode_programs(
         generator: Source of all randomness, on CPU.
         randomness: Of the rows, where they have drawn it themselves; the generator is not used then.
         stop_strings: Strings that end a program besides the stop tokens.
-        allowed: Which tokens may follow each prompt; all where it is not given.
+        limits: Which tokens may follow each prompt; all where it is not given.
 
     Returns:
         Programs on the device of `row_prompt`, cut at the longest.
@@ -332,10 +333,11 @@ def decode_programs(
     own_policy = is_on_policy(settings)
     proposal = log_prob if own_policy else torch.zeros_like(log_prob)
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
+    last_two = preceding_two(prompt_ids, prompt_ids[:, :1])[row_prompt, 0]
     for step in range(limit):
         logits = head.logits(hidden)
-        if allowed is not None:
-            logits = logits.masked_fill(~allowed[row_prompt[rows]], -torch.inf)
+        if limits is not None:
+            logits = limits.masked(logits, row_prompt[rows], last_two[rows])
         if step < settings.min_new_tokens:
             logits = logits.index_fill(-1, stops, -torch.inf)
         own = None if temperatures is None else temperatures[rows]
@@ -352,6 +354,7 @@ def decode_programs(
         stopped[rows] |= torch.isin(tokens, stops)
         if stop_strings:
             stopped[rows] |= stop_strings.ended(program_ids[rows, : step + 1])
+        last_two[rows] = torch.stack([last_two[rows, 1], tokens], 1)
         live = ~stopped[rows]
         num_live = int(live.sum())
         if num_live == 0 or step + 1 == limit:

@@ -109,7 +109,7 @@ def _decoded_or_none(
             generator,
             drawn if whole else drawn.of_rows(rows),
             policy.stop_strings,
-            policy.spelling.allowed(pad_left(given, policy.pad_token_id, policy.device)[0]),
+            policy.spelling.limits(pad_left(given, policy.pad_token_id, policy.device)[0]),
         )
     except (torch.cuda.OutOfMemoryError, RuntimeError) as error:
         if halved or len(rows) == 1 or not _is_out_of_memory(error):

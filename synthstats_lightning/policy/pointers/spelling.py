@@ -13,6 +13,7 @@ from torch import Tensor
 from synthstats_lightning.policy.pointers.naming import clear_names
 from synthstats_lightning.policy.pointers.order import turned
 from synthstats_lightning.policy.pointers.pieces import source_pieces
+from synthstats_lightning.policy.pointers.ranges import Contexts, contexts, ranges, rules
 from synthstats_lightning.policy.pointers.request import request_text
 from synthstats_lightning.policy.pointers.slots import digest_positions
 from synthstats_lightning.policy.pointers.table import PointerTable, pointer_table
@@ -27,12 +28,15 @@ from synthstats_lightning.policy.pointers.vocabulary import (
 from synthstats_lightning.policy.pointers.words import words
 from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram
+from synthstats_lightning.policy.text.token_limits import TokenLimits, TokenRule
 from synthstats_lightning.tasks.facts import Facts
 
 KEY = "spelling"
 """Key of a tokenizer's configuration that names its spelling."""
 POINTING = "pointers"
 """Value of that key."""
+KEPT = 256
+"""Prompts whose rules are kept."""
 _FIRST = 0xE000
 """Characters from here on, which no source has, stand for pointers while a program is read."""
 _PLACES = {pointer: chr(_FIRST + place) for place, pointer in enumerate(POINTERS)}
@@ -70,6 +74,7 @@ class PointerSpelling:
                 f"tokenizer of policy {name!r} must have every pointer of this version, and lacks"
                 f" {len(missing)}, {missing[0]} among them: train it anew, or use the version that trained it"
             )
+        self._tables: dict[tuple[int, ...], Tensor] = {}
         self._pointers = {self.ids[pointer]: pointer for pointer in POINTERS}
 
     def prompt(self, rules: str, request: str, thinking: bool, data: str, facts: Facts | None) -> list[int]:
@@ -154,6 +159,34 @@ class PointerSpelling:
         present = torch.zeros(len(prompt_ids), self.size, dtype=torch.bool, device=prompt_ids.device)
         present.scatter_(1, torch.where(prompt_ids < self.size, prompt_ids, self.ids[TASK]), True)
         return text | (pointers & present)
+
+    def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits:
+        """What is allowed, but no quotient, logarithm, root or exposure that a range leaves no value."""
+        tables = torch.stack([self._rules(tuple(ids)) for ids in prompt_ids.tolist()]).to(prompt_ids.device)
+        of_rules = tables.unbind(1)
+        return TokenLimits(self.allowed(prompt_ids), tuple(TokenRule(*each.unbind(1)) for each in of_rules))
+
+    def _rules(self, prompt: tuple[int, ...]) -> Bool[Tensor, "rules parts vocabulary"]:
+        """Rules of one prompt, of which there are few."""
+        last = prompt.index(self.ids[PROGRAM]) if self.ids[PROGRAM] in prompt else len(prompt)
+        told = tuple(token for token in prompt[:last] if token < self.size)  # without a digest
+        if told not in self._tables:
+            text = self.tokenizer.decode(told, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            found = rules(ranges(text), self.ids, self._contexts)
+            table = torch.zeros(len(found), 3, self.size, dtype=torch.bool)
+            for row, rule in enumerate(found):
+                for part, tokens in enumerate(rule):
+                    table[row, part, list(tokens)] = True
+            if len(self._tables) >= KEPT:
+                self._tables.clear()
+            self._tables[told] = table
+        return self._tables[told]
+
+    @cached_property
+    def _contexts(self) -> Contexts:
+        special = set(self.ids.values())
+        plain = (token for token in range(len(self.tokenizer)) if token not in special)
+        return contexts({token: self.tokenizer.decode([token]) for token in plain})
 
     @cached_property
     def _kinds(self) -> tuple[Bool[Tensor, " vocabulary"], Bool[Tensor, " vocabulary"]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from synthstats_lightning.policy import encoding
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram, plain_text, read_program
+from synthstats_lightning.policy.text.token_limits import TokenLimits
 from synthstats_lightning.tasks.facts import Facts
 
 
@@ -63,8 +64,8 @@ class Spelling(Protocol):
         """
         ...
 
-    def allowed(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> Bool[Tensor, "prompts vocabulary"] | None:
-        """Which tokens may follow each prompt: all others have probability 0; `None` where all may.
+    def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits | None:
+        """Which tokens may follow each prompt and the last two tokens; `None` where all may.
 
         It depends on nothing but what both prompts of a task have in common, so that policy and reference
         have the same support.
@@ -104,6 +105,6 @@ class PlainSpelling:
         """Without thoughts, prose and code fences; see `programs.answers`."""
         return read_program(self.tokenizer, ids, stop_strings)
 
-    def allowed(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> Bool[Tensor, "prompts vocabulary"] | None:
+    def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits | None:
         """All tokens may follow."""
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -28,7 +30,10 @@ def encoded(writer, prompts):
 
 @torch.no_grad()
 def by_hand(writer, prompt, ids, least=0):
-    """Log-probabilities of tokens from plain passes and a mask that is made from the prompt's text."""
+    """Log-probabilities of tokens from plain passes and a mask that is made from the prompt's text.
+
+    All columns of these requests have values on both sides of zero.
+    """
     writer.eval()
     tokens = writer.tokenizer.convert_ids_to_tokens(list(range(len(writer.tokenizer))))
     there = set(writer.tokenizer.convert_ids_to_tokens([i for i in prompt if i < 2**62]))
@@ -38,6 +43,16 @@ def by_hand(writer, prompt, ids, least=0):
     allowed[writer.stop_token_id] = True
     logits = writer.model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1].float()
     logits = logits[:, : len(tokens)].masked_fill(~allowed, -torch.inf)
+    own = torch.tensor([token.startswith("<c") and not token.endswith((".n>", ".i>")) for token in tokens])
+    columns = own & torch.tensor([token in there for token in tokens])
+    for place in range(len(ids)):
+        before = writer.tokenizer.decode([i for i in ids[:place] if i < len(tokens)])
+        if before.endswith(("/", "log(")) or (before.endswith("mu=") and tokens[ids[place - 1]] == "="):
+            plain = columns & torch.tensor([not token.endswith(".z>") for token in tokens])
+            logits[place, plain if before.endswith("=") else columns] -= 15.0
+        if re.search(r"sqrt\(<c\d+(.z)?>$", before):
+            closing = [token for token, text in enumerate(tokens) if text.startswith(")")]
+            logits[place, closing] -= 15.0
     logits[:least, list(writer.stop_token_ids)] = -torch.inf
     return logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
 

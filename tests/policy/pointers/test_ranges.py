@@ -1,0 +1,134 @@
+"""What a column's range leaves no value is hardly ever written, and what the grammar writes is untouched."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+
+from synthstats_lightning.policy import SamplingSettings, load_policy
+from synthstats_lightning.policy.pointers.ranges import ranges
+from synthstats_lightning.policy.text.token_limits import (
+    UNLIKELY,
+    TokenLimits,
+    TokenRule,
+    preceding_two,
+)
+from synthstats_lightning.pretraining.writer.wide import wide_example
+from synthstats_lightning.tasks import Task, task_prompt
+
+
+@pytest.fixture(scope="module")
+def writer():
+    return load_policy("writer")
+
+
+def counts_task(rows=30):
+    """Counts with three columns that begin at zero, and one that does not."""
+    rng = np.random.default_rng(3)
+    data = {
+        "dose": rng.integers(0, 9, rows).astype(float),
+        "zeros": rng.poisson(2.0, rows).astype(float),
+        "share": np.append(0.0, rng.uniform(0, 1, rows - 1)).round(3),
+        "size": rng.uniform(5, 60, rows).round(1),
+    }
+    data["zeros"][0] = 0.0
+    data["y"] = rng.poisson(data["size"])
+    return Task("counts", "Counts.", data, "y")
+
+
+def test_preceding_tokens_are_those_before_each():
+    rng = np.random.default_rng(0)
+    prompts, programs = torch.tensor(rng.integers(0, 50, (4, 3))), torch.tensor(rng.integers(0, 50, (4, 6)))
+    found = preceding_two(prompts, programs)
+    for row, whole in enumerate(torch.cat([prompts, programs], 1).tolist()):
+        assert found[row].tolist() == [whole[place + 1 : place + 3] for place in range(6)]
+    assert preceding_two(prompts[:, :1], programs)[:, 0].tolist() == [[-1, int(p)] for p in prompts[:, 0]]
+
+
+def test_rules_subtract_where_both_tokens_agree():
+    rng = np.random.default_rng(1)
+    tables = [torch.tensor(rng.random((2, 12)) < 0.4) for _ in range(6)]
+    allowed = torch.tensor(rng.random((2, 12)) < 0.8)
+    limits = TokenLimits(allowed, (TokenRule(*tables[:3]), TokenRule(*tables[3:])))
+    logits, row = torch.randn(40, 12), torch.tensor(rng.integers(0, 2, 40))
+    last_two = torch.tensor(rng.integers(-1, 14, (40, 2)))
+    last_two[0, 0] = 1 << 62  # a position of a digest
+    found = limits.masked(logits, row, last_two)
+    for place in range(40):
+        first, second = last_two[place].tolist()
+        for token in range(12):
+            expected = float(logits[place, token])
+            for before, last, unlikely in limits.rules:
+                if 0 <= first < 12 and 0 <= second < 12:
+                    applies = before[row[place], first] and last[row[place], second]
+                    expected -= UNLIKELY * bool(applies and unlikely[row[place], token])
+            expected = expected if allowed[row[place], token] else -float("inf")
+            assert float(found[place, token]) == pytest.approx(expected)
+
+
+def test_ranges_are_read_from_the_request():
+    text = (
+        "rows: 20\n<c1><c1.z>: count, 10 to 61\n<c2><c2.n><c2.i><c2.z>: count, 0 to 13\n"
+        "<c3>: binary, 0 to 1\n"
+        "<c4>: continuous, -1e-05 to 2.5e+06\n<exposure>: count, 1 to 9, exposure\n<g1><g1.n>: group of 4\n"
+        "response <y>: count, 1 to 355"
+    )
+    assert ranges(text) == {
+        "<c1>": (10.0, 61.0),
+        "<c1.z>": (-1.0, 1.0),
+        "<c2>": (0.0, 13.0),
+        "<c2.z>": (-1.0, 1.0),
+        "<c3>": (0.0, 1.0),
+        "<c4>": (-1e-05, 2.5e06),
+    }
+
+
+def test_no_logarithm_quotient_or_exposure_of_zero_is_written(writer):
+    prompt = task_prompt(counts_task())
+    ids = writer.encode_prompt(*prompt)
+    drawn = writer.sample([ids], 150, SamplingSettings(300), seed=2, facts=[prompt.facts])
+    zero = r"(dose|zeros|share|dose_z|zeros_z|share_z|size_z)\b"
+    written = "\n".join(drawn.sources)
+    assert not re.search(rf"log\({zero}\)|/{zero}|mu=(dose|zeros|share)\*", written)
+    # it writes them where they have values
+    assert re.search(r"log\(size\)", written)
+    assert re.search(r"/size\b|/\(", written)
+
+
+def test_of_one_covariate_the_shifted_logarithm_is_left(writer):
+    rng = np.random.default_rng(5)
+    time = np.arange(20.0)
+    for names in (("time",), ("time", "other")):
+        columns = {name: time + (name == "other") * rng.normal(size=20).round(2) for name in names}
+        prompt = task_prompt(Task("series", "A series.", {**columns, "y": rng.normal(size=20).round(2)}, "y"))
+        given = torch.tensor([writer.encode_prompt(*prompt)])
+        program = "with pm.Model() as model:\n    mu = a + b*pt.log(time + d)"
+        ids = torch.tensor([writer.encode_program(program, prompt.facts)[:-1]])
+        limits = writer.spelling.limits(given)
+        rows = torch.zeros(ids.shape[1], dtype=torch.long)
+        masked = limits.masked(
+            torch.zeros(ids.shape[1], writer.spelling.size), rows, preceding_two(given, ids)[0]
+        )
+        lost = masked.gather(1, ids[0][:, None]).sum()
+        assert float(lost) == (0.0 if len(names) == 1 else -UNLIKELY)
+
+
+def test_the_grammar_keeps_the_rules(writer):
+    rng, spelling, programs, broken = Random(3), writer.spelling, 0, 0
+    while programs < 400:
+        example = wide_example(rng, 4, 0, 12)
+        prompt = torch.tensor([spelling.prompt("", "", False, "", example.facts)])
+        limits = spelling.limits(prompt)
+        for written in example.programs:
+            ids = torch.tensor([spelling.program(written.source, example.facts)])
+            rows = torch.zeros(ids.shape[1], dtype=torch.long)
+            masked = limits.masked(
+                torch.zeros(ids.shape[1], spelling.size), rows, preceding_two(prompt, ids)[0]
+            )
+            broken += bool((masked.gather(1, ids[0][:, None]) < 0).any())
+            programs += 1
+    assert broken <= programs // 200
