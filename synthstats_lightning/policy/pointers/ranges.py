@@ -1,14 +1,28 @@
-"""Where a column's range leaves a function no value: a quotient, a logarithm, a square root, an exposure."""
+"""Where a column has no place: as a divisor or in a logarithm with its zeros, as an index that it is not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, view_of
+from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, count_of, view_of
 
 _LINE = re.compile(r"(<c\d+>)((?:<[^>]*>)*): \w+, (\S+) to ([^\s,]+)(.*)")
+
+
+class Values(NamedTuple):
+    """What a pointer to a column stands for.
+
+    Attributes:
+        low: Smallest value.
+        high: Largest value.
+        is_index: Whether they are places of an index, counted from 0.
+    """
+
+    low: float
+    high: float
+    is_index: bool = False
 
 
 class Contexts(NamedTuple):
@@ -21,6 +35,8 @@ class Contexts(NamedTuple):
         equals: That sign.
         logarithm: After which the argument of a logarithm comes.
         root: The same of a square root.
+        shape: The argument of a shape, without its sign of equality.
+        indexing: After which an index comes, or an element of a list.
         closing: That end an argument.
     """
 
@@ -30,6 +46,8 @@ class Contexts(NamedTuple):
     equals: frozenset[int]
     logarithm: frozenset[int]
     root: frozenset[int]
+    shape: frozenset[int]
+    indexing: frozenset[int]
     closing: frozenset[int]
 
 
@@ -64,32 +82,34 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
         frozenset(token for token, text in texts.items() if text == "="),
         that("log("),
         that("sqrt("),
+        that("shape"),
+        that("["),
         frozenset(token for token, text in texts.items() if text.startswith(")")),
     )
 
 
-def ranges(request: str) -> dict[str, tuple[float, float]]:
-    """Pointers that a request has, to their smallest and largest values: columns and standardised ones.
+def ranges(request: str) -> dict[str, Values]:
+    """Pointers that a request has, to what they stand for: columns and standardised ones.
 
     Args:
         request: As `request_text` words it.
     """
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, Values] = {}
     for pointer, others, low, high, _ in _LINE.findall(request):
         try:
-            found[pointer] = float(low), float(high)
+            found[pointer] = Values(float(low), float(high), count_of(pointer) in others)
         except ValueError:
             continue
         if view_of(pointer) in others:
-            found[view_of(pointer)] = -1.0, 1.0
+            found[view_of(pointer)] = Values(-1.0, 1.0)
     return found
 
 
-def rules(known: Mapping[str, tuple[float, float]], ids: Mapping[str, int], of: Contexts) -> tuple[Rule, ...]:
-    """What programs of a request must not be written: they divide by zero or take logarithms of it.
+def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> tuple[Rule, ...]:
+    """What leaves a program of a request without a score: divisors of zero, indices that are none.
 
     Args:
-        known: Pointers to smallest and largest values.
+        known: Pointers to what they stand for.
         ids: Pointers to tokens.
         of: Tokens by what they do.
 
@@ -100,22 +120,21 @@ def rules(known: Mapping[str, tuple[float, float]], ids: Mapping[str, int], of: 
     def tokens(pointers: Iterable[str]) -> frozenset[int]:
         return frozenset(ids[pointer] for pointer in pointers)
 
-    zero = tokens(pointer for pointer, (low, high) in known.items() if low <= 0.0 <= high)
-    none_positive = tokens(_not_above(known, 0.0))
-    negative = tokens(pointer for pointer, (low, _) in known.items() if low < 0.0)
+    columns = [each for each in known if each in COLUMNS]
+    zero = tokens(pointer for pointer, column in known.items() if column.low <= 0.0 <= column.high)
+    none_positive = tokens(pointer for pointer, column in known.items() if column.low <= 0.0)
+    negative = tokens(pointer for pointer, column in known.items() if column.low < 0.0)
     pointing = of.every | frozenset(ids.values())
     return (
         Rule(pointing, of.quotient, zero),
         # a mean of a count that is a multiple of a column: an exposure, which is nowhere zero
-        Rule(of.mean, of.equals, none_positive & tokens(each for each in known if each in COLUMNS)),
+        Rule(of.mean, of.equals, none_positive & tokens(columns)),
         # of one covariate the logarithm of column plus shift is a form; in a list of terms a policy that may
         # not close the argument is at a loss
         Rule(of.logarithm, none_positive, of.closing)
-        if sum(each in COLUMNS for each in known) == 1
+        if len(columns) == 1
         else Rule(pointing, of.logarithm, none_positive),
         Rule(of.root, negative, of.closing),
+        Rule(of.shape, of.equals, tokens(known)),
+        Rule(pointing, of.indexing, tokens(each for each, column in known.items() if not column.is_index)),
     )
-
-
-def _not_above(known: Mapping[str, tuple[float, float]], bound: float) -> Iterator[str]:
-    return (pointer for pointer, (low, _) in known.items() if low <= bound)

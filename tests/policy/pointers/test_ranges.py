@@ -78,12 +78,12 @@ def test_ranges_are_read_from_the_request():
         "response <y>: count, 1 to 355"
     )
     assert ranges(text) == {
-        "<c1>": (10.0, 61.0),
-        "<c1.z>": (-1.0, 1.0),
-        "<c2>": (0.0, 13.0),
-        "<c2.z>": (-1.0, 1.0),
-        "<c3>": (0.0, 1.0),
-        "<c4>": (-1e-05, 2.5e06),
+        "<c1>": (10.0, 61.0, False),
+        "<c1.z>": (-1.0, 1.0, False),
+        "<c2>": (0.0, 13.0, True),
+        "<c2.z>": (-1.0, 1.0, False),
+        "<c3>": (0.0, 1.0, False),
+        "<c4>": (-1e-05, 2.5e06, False),
     }
 
 
@@ -97,6 +97,29 @@ def test_no_logarithm_quotient_or_exposure_of_zero_is_written(writer):
     # it writes them where they have values
     assert re.search(r"log\(size\)", written)
     assert re.search(r"/size\b|/\(", written)
+
+
+def test_no_column_is_a_shape_or_an_index_that_it_is_not(writer):
+    prompt = task_prompt(counts_task())
+    given = torch.tensor([writer.encode_prompt(*prompt)])
+    limits = writer.spelling.limits(given)
+    lost: dict[str, list[float]] = {}
+    for column in ("dose", "size", "size_z"):
+        for line in (
+            f"u = pm.Normal('u', 0, 1, shape={column})",
+            f"mu = a + u[{column}]",
+            f"mu = a*{column}",
+        ):
+            ids = torch.tensor([writer.encode_program(line, prompt.facts)[:-1]])
+            rows = torch.zeros(ids.shape[1], dtype=torch.long)
+            logits = torch.zeros(ids.shape[1], writer.spelling.size)
+            masked = limits.masked(logits, rows, preceding_two(given, ids)[0])
+            lost.setdefault(column, []).append(float(masked.gather(1, ids.T).sum()))
+    assert lost == {  # doses are whole numbers from 0
+        "dose": [-UNLIKELY, 0.0, 0.0],
+        "size": [-UNLIKELY, -UNLIKELY, 0.0],
+        "size_z": [-UNLIKELY, -UNLIKELY, 0.0],
+    }
 
 
 def test_of_one_covariate_the_shifted_logarithm_is_left(writer):
