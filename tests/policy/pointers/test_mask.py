@@ -47,11 +47,10 @@ def by_hand(writer, prompt, ids, least=0):
     columns = own & torch.tensor([token in there for token in tokens])
     for place in range(len(ids)):
         before = writer.tokenizer.decode([i for i in ids[:place] if i < len(tokens)])
-        if before.endswith(("/", "log(", "[", "shape=")) or (
-            before.endswith("mu=") and tokens[ids[place - 1]] == "="
-        ):
+        is_mean = before.endswith("mu=") and tokens[ids[place - 1]] == "="
+        if before.endswith(("/", "log(", "[", "shape=")) or is_mean:
             plain = columns & torch.tensor([not token.endswith(".z>") for token in tokens])
-            logits[place, plain if before.endswith("=") else columns] -= 15.0
+            logits[place, plain if is_mean else columns] -= 15.0
         if re.search(r"sqrt\(<c\d+(.z)?>$", before):
             closing = [token for token, text in enumerate(tokens) if text.startswith(")")]
             logits[place, closing] -= 15.0
