@@ -76,6 +76,8 @@ class DataSchema:
         censoring: `"lower"` and `"upper"` to the column that says where the response was cut short. Programs
             see its name and no value of it.
         events: Name to a column of events that programs may choose limits with.
+        response_levels: What the response's numbers from 0 stand for, where the table has other numbers or
+            words for them; `("0", "1")` of a response of these two.
     """
 
     columns: Mapping[str, str]
@@ -85,6 +87,7 @@ class DataSchema:
     views: Mapping[str, View] = field(default_factory=dict)
     censoring: Mapping[str, str] = field(default_factory=dict)
     events: Mapping[str, EventColumn] = field(default_factory=dict)
+    response_levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from synthstats_lightning.programs.simplify import reachable
 
 MAX_NODES = 2_000
 """Most nodes of a graph."""
-MAX_CHAIN = 500
+MAX_CHAIN = 1_000
 """Longest chain of nodes that depend on each other."""
 MAX_ELEMENTS = 1_000_000
 """Most elements of one node."""

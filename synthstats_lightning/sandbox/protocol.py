@@ -51,5 +51,7 @@ class Job:
         if fields["schema"] is not None:
             views = {name: View(**view) for name, view in fields["schema"]["views"].items()}
             events = {name: EventColumn(**event) for name, event in fields["schema"]["events"].items()}
-            schema = DataSchema(**{**fields["schema"], "views": views, "events": events})
+            levels = tuple(fields["schema"]["response_levels"])
+            known = {"views": views, "events": events, "response_levels": levels}
+            schema = DataSchema(**{**fields["schema"], **known})
         return cls(**{**fields, "schema": schema})

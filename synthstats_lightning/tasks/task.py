@@ -434,7 +434,13 @@ class Task:
             views=dict(self.views),
             censoring=dict(self.censoring),
             events=dict(self.events),
+            response_levels=self.response_levels,
         )
+
+    @property
+    def response_levels(self) -> tuple[str, ...]:
+        """What the response's numbers from 0 stand for in the table; empty of measurements and counts."""
+        return ("0", "1") if self.response_kind == "binary" else self.ordered
 
     @cached_property
     def fingerprint(self) -> str:

@@ -74,6 +74,29 @@ FORMS = {
     "pm.Data": LINEAR.replace("a = pm", "x = pm.Data('x', age)\n    y = pm.Data('y', length)\n    a = pm")
     .replace("(age)", "(x)")
     .replace("=length", "=y"),
+    "new data after sampling": LINEAR.replace(
+        "a = pm", "x = pm.Data('x', age)\n    y = pm.Data('y', length)\n    a = pm"
+    )
+    .replace("(age)", "(x)")
+    .replace("=length", "=y, shape=x.shape")
+    + """
+    idata = pm.sample()
+    pm.set_data({"x": [1.0, 2.0], "y": [0.0, 0.0]})
+    idata.extend(pm.sample_posterior_predictive(idata, predictions=True))
+with model:
+    model.set_data("x", np.linspace(0, 1, 5))
+""",
+    "data before sampling": LINEAR.replace(
+        "a = pm", "x = pm.Data('x', np.ones(9))\n    pm.set_data({'x': age})\n    a = pm"
+    ).replace("(age)", "(x)"),
+    "rows of predictions given the response": LINEAR
+    + """
+    c = pm.Normal("c", pt.sum(pt.as_tensor_variable(np.asarray(length)[:8])), 1)
+    d = pm.Deterministic("d", 2 * c)
+    e = pm.Normal("e", d + model["obs"][0], 1, shape=np.int64(3))
+""",
+    "numbers of NumPy as shapes": LINEAR
+    + "    pm.Normal('u', 0, 1, shape=site.max() + 1)\n    pm.Normal('v', 0, 1, size=np.int8(3))\n",
     "pm.MutableData": LINEAR.replace("a = pm", "x = pm.MutableData('x', age)\n    a = pm").replace(
         "(age)", "(x)"
     ),

@@ -30,6 +30,20 @@ SAME = {
     "made by pandas": (
         "import pandas as pd\ndf = pd.DataFrame({'a': age, 'h': height})\nage, height = df.a, df['h']"
     ),
+    "columns that pandas makes": (
+        "import pandas as pd\ndf = data.copy()\n"
+        "df['kind'] = pd.Series(df['wood']).map({'soft': 1, 'hard': 2})\n"
+        "assert df['kind'].values.tolist() == [1, 2, 1, 1, 2, 2] and df.kind.max() == 2\n"
+        "df['code'] = pd.Categorical(df.wood)\nassert df.code.cat.codes.tolist() == [1, 0, 1, 1, 0, 0]\n"
+        "df.wood = df.wood.astype('category')\nassert list(df.wood.cat.categories) == ['hard', 'soft']\n"
+        "df['one'] = 1\nassert df.one.sum() == 6\n"
+        "df['place'] = list(range(6))\nassert df.place.values[5] == 5"
+    ),
+    "a table as an array": (
+        "X = data[['age', 'age_z']].values\nassert X.shape == (6, 2) and X[3, 0] == 60\n"
+        "assert data[['age']].to_numpy().sum() == age.sum() and len(list(data.values())) > 5\n"
+        "height = data[['height']].values.ravel()"
+    ),
     "missing rows left out": (
         "df = data.dropna()\nassert not height.isna().any()\nage, height = df.age, df.height.dropna()"
     ),

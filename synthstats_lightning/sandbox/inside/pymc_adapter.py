@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,6 +193,21 @@ def random_inputs(variable: Any) -> tuple[Any, list[Any]]:
 def takes_factor(op: Any) -> bool:
     """Whether a Wishart op's scale is a Cholesky factor, as from PyMC 6 on."""
     return isinstance(op, SymbolicRandomVariable)
+
+
+def variables_below(variables: Iterable[Any]) -> set[Any]:
+    """All variables that some are made of, through the inputs of every node.
+
+    Args:
+        variables: Those to start from, which are among the result.
+    """
+    pending, found = list(variables), set()
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending += [] if current.owner is None else current.owner.inputs
+    return found
 
 
 def is_none(variable: Any) -> bool:
