@@ -228,7 +228,7 @@ WHAT_TO_WRITE = {
     "import pymc_extras as pmx": "with distributions of pymc alone",
     "import jax.numpy as jnp": "samplers belong to the scorer",
     "from patsy import dmatrix": "write the columns and coefficients",
-    "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=np.int64(3))": r"line 2: .* write int\(",
+    "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=3.0)": r"line 2: .* write int\(",
     "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",
 }
 
