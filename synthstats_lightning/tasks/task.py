@@ -435,7 +435,14 @@ class Task:
             censoring=dict(self.censoring),
             events=dict(self.events),
             response_levels=self.response_levels,
+            response_whole=self._is_whole(),
         )
+
+    def _is_whole(self) -> bool:
+        """Whether a measured response, as it was recorded, has whole numbers only."""
+        values = self.data[self.response]
+        plain = self.transform is None and self.rounding in (None, 1.0) and not self.censoring
+        return plain and values.dtype.kind == "f" and bool((values == np.rint(values)).all())
 
     @property
     def response_levels(self) -> tuple[str, ...]:

@@ -86,6 +86,17 @@ FORMS = {
 with model:
     model.set_data("x", np.linspace(0, 1, 5))
 """,
+    "another value of shared data after sampling": "import pytensor\nx = pytensor.shared(np.asarray(age))\n"
+    + LINEAR.replace("(age)", "(x)")
+    + "    idata = pm.sample()\nx.set_value(np.ones(2))\n",
+    "a model to predict with": LINEAR.replace("as model", "as growth")
+    + """
+with pm.Model() as predictions:
+    a = pm.Flat("a")
+    pm.Normal("new", a, 1)
+    pm.sample_posterior_predictive(None)
+""",
+    "an intervention": LINEAR.replace("as model", "as growth") + "without = pm.do(growth, {'b': 0.0})\n",
     "data before sampling": LINEAR.replace(
         "a = pm", "x = pm.Data('x', np.ones(9))\n    pm.set_data({'x': age})\n    a = pm"
     ).replace("(age)", "(x)"),

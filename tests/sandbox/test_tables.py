@@ -41,6 +41,25 @@ SAME = {
         "df['one'] = 1\nassert df.one.sum() == 6\n"
         "df['place'] = list(range(6))\nassert df.place.values[5] == 5"
     ),
+    "read from a file": (
+        "import pandas as pd\nfrom pathlib import Path\n"
+        "df = pd.read_csv(Path('data') / 'trees.csv', sep=';', index_col=0)\n"
+        "age, height = df['age'], df.height\n"
+        "assert pd.read_csv('data/trees.csv', usecols=['age']).shape == (6, 1)\n"
+        "assert pd.read_csv('data/trees.csv', index_col='tree').loc['Oak', 'wood'] == 'hard'\n"
+        "try:\n    pd.read_csv('/etc/passwd')\n    raise ValueError\nexcept FileNotFoundError:\n    pass"
+    ),
+    "a file by its name": "import pandas as pd\ndf = pd.read_csv(pm.get_data('a.csv'))\nage = df.age.values",
+    "a table of them all": (
+        "import pandas as pd\ndf = pd.DataFrame(data)\nassert type(df) is pd.DataFrame\n"
+        "age, height = df['age'].values, df['height']"
+    ),
+    "what pandas makes of columns": (
+        "import pandas as pd\nassert pd.to_datetime(np.array(['2020-03-01'])).dt.month[0] == 3\n"
+        "assert pd.cut(data.age, 2).cat.codes.values.tolist() == [0, 1, 0, 1, 0, 1]\n"
+        "assert pd.cut(age, 2).codes[1] == 1 and len(pd.cut(age, 2).cat.categories) == 2"
+    ),
+    "a list of rows": "height = data['height'].tolist()",
     "a table as an array": (
         "X = data[['age', 'age_z']].values\nassert X.shape == (6, 2) and X[3, 0] == 60\n"
         "assert data[['age']].to_numpy().sum() == age.sum() and len(list(data.values())) > 5\n"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
+from synthstats_lightning.sandbox.inside import tables
 from synthstats_lightning.sandbox.inside.columns import Listed, column, is_computed, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
 from synthstats_lightning.sandbox.inside.stubs import begin
@@ -181,9 +182,11 @@ def module_for(columns: Mapping[str, Any], num_rows: int) -> types.ModuleType:
     import pytensor.tensor
 
     begin()
+    data = Data(columns, num_rows)
+    tables.begin(data._table)
     module = types.ModuleType("__main__")
     module.__dict__.update(columns)
     module.__dict__.update(
-        pm=pymc, np=np, pt=pytensor.tensor, math=math, data=Data(columns, num_rows), __builtins__=__builtins__
+        pm=pymc, np=np, pt=pytensor.tensor, math=math, data=data, __builtins__=__builtins__
     )
     return module

@@ -16,6 +16,8 @@ from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling,
 
 Array = NDArray[Any]
 
+FILENAME = "<program>"
+"""Name of the file that programs are compiled as."""
 FEWEST_ROWS = 6
 """A column of another name and fewer rows that has numbers of rows is likelier somebody's covariate."""
 _FIRST, _STEP = 11, 13
@@ -225,13 +227,15 @@ class Response(np.ndarray):
         """The placeholder itself, as pandas spells it."""
         return self
 
+    tolist = to_list = to_numpy  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<response {self.response_name}: {self.dtype} of shape {self.shape}, without values>"
 
     __str__ = __repr__
     __iter__ = __float__ = __int__ = __index__ = __bool__ = __complex__ = __contains__ = _refuse
     __format__ = __setitem__ = __reduce__ = __reduce_ex__ = _refuse
-    item = tolist = tobytes = tofile = dump = dumps = searchsorted = dot = choose = repeat = _refuse
+    item = tobytes = tofile = dump = dumps = searchsorted = dot = choose = repeat = _refuse
     partition = argpartition = diagonal = trace = _refuse
 
     def _refuse_statistic(self, *args: Any, **kwargs: Any) -> NoReturn:

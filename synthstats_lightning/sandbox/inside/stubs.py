@@ -171,6 +171,7 @@ def install() -> None:
     pymc.ode.DifferentialEquation = Refused(
         "pm.ode.DifferentialEquation", "write its solution, or steps of Euler or Runge-Kutta in a loop"
     )
+    pymc.get_data = str  # a file, by its name
     pymc.find_constrained_prior = Refused("pm.find_constrained_prior", NUMBERS)
     register = pymc.Model.register_rv
 
@@ -199,6 +200,7 @@ def install() -> None:
 def _keep_data() -> None:
     """Data that a program puts in after sampling are new rows to predict: the model's stay as they were."""
     import pymc
+    from pytensor.compile.sharedvalue import SharedVariable
 
     put = pymc.Model.set_data
 
@@ -208,6 +210,14 @@ def _keep_data() -> None:
             put(self, *args, **kwargs)
 
     pymc.Model.set_data = set_data
+    assign = SharedVariable.set_value
+
+    @functools.wraps(assign)
+    def set_value(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not _Run.sampled:
+            assign(self, *args, **kwargs)
+
+    SharedVariable.set_value = set_value
 
 
 def _take_numpy_numbers() -> None:

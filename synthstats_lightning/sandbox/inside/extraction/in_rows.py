@@ -1,7 +1,7 @@
 """A parameter of an array of rows as one of the rows one after another, read where each row stands.
 
-`p[person, item]` of a table of persons and items is `invlogit(theta[person] - b[item])` of its rows: so that a
-model of a table is the same graph as one of its rows, in which a latent's elements are taken by an index.
+`invlogit(theta[:, None] - b)` of a table of persons and items is `invlogit(theta[person] - b[item])` of its
+rows: a model of a table is the same graph as one of its rows, which take a latent's elements by an index.
 """
 
 from __future__ import annotations

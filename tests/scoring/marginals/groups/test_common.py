@@ -260,4 +260,5 @@ def test_patterns_that_were_first_counted_without_gradients_serve_those_with_the
     found = target.marginal_likelihood(leaf)
     found.sum().backward()
     assert torch.equal(found.detach(), plain.clone())
-    assert leaf.grad is not None and bool(leaf.grad.isfinite().all())
+    assert leaf.grad is not None
+    assert bool(leaf.grad.isfinite().all())
