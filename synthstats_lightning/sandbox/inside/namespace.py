@@ -183,7 +183,7 @@ def module_for(columns: Mapping[str, Any], num_rows: int) -> types.ModuleType:
 
     begin()
     data = Data(columns, num_rows)
-    tables.begin(data._table)
+    tables.begin(data._table if columns else None)
     module = types.ModuleType("__main__")
     module.__dict__.update(columns)
     module.__dict__.update(

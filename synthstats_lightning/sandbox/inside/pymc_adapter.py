@@ -171,11 +171,22 @@ def display_name(op: Any) -> str:
     return str(printed[0]) if isinstance(printed, tuple) and printed else kind.__name__.removesuffix("RV")
 
 
+_INSTEAD = {
+    "Flat": "Write how large it may be, as in pm.Normal(0, 100)",
+    "HalfFlat": "Write how large it may be, as in pm.HalfNormal(100)",
+    "CustomDist": "Write what it is made of: pm.Mixture or labels (pm.Categorical), pm.Censored,"
+    " pm.Truncated, or CustomDist(dist=...) that draws a distribution of pm",
+}
+"""What a program writes in place of distributions that the graph language lacks for good."""
+
+
 def lacking(op: Any) -> str:
     """One line on a random op that the graph language lacks, with the reason where it lacks it for good."""
     name = display_name(op)
     reason = REFUSED.get(name)
-    return f"distribution {name}" if reason is None else f"distribution {name}: {reason}"
+    if reason is None:
+        return f"distribution {name}"
+    return f"distribution {name}: {reason}" + (f". {_INSTEAD[name]}" if name in _INSTEAD else "")
 
 
 def random_inputs(variable: Any) -> tuple[Any, list[Any]]:

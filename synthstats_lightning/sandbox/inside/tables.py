@@ -53,11 +53,11 @@ class _Files:
     table: Callable[[], Any] | None = None
 
 
-def begin(table: Callable[[], Any]) -> None:
+def begin(table: Callable[[], Any] | None) -> None:
     """Takes a table for the file that a program reads.
 
     Args:
-        table: Makes the data set's own columns a pandas table.
+        table: Makes the data set's own columns a pandas table; `None` where there is no data set.
     """
     _Files.name, _Files.table = None, table
 

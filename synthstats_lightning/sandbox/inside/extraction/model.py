@@ -71,7 +71,8 @@ class Extraction:
             names = ", ".join(str(variable.name) for variable in model.potentials[:3])
             unsupported(
                 f"pm.Potential ({names}): a potential is not a normalised distribution. Write censored rows"
-                " as pm.Censored with a column of limits, bounds as pm.Truncated, a constraint as a prior"
+                " as pm.Censored with a column of limits, a sum over states as pm.Mixture or with labels"
+                " (pm.Categorical), bounds as pm.Truncated, a constraint as a prior"
             )
         observed = observed_rows(model, self._schema, _data, self.builder.columns_in)
         known = {self.entry(variable) for variable, _, _ in observed}
