@@ -465,6 +465,8 @@ class Task:
         if self.censoring:
             # stored scores of programs that saw the limits' values may be forged
             names.append({"hidden": self.censoring})
+        if self.response_levels != tuple(map(str, range(len(self.response_levels)))):
+            names.append({"levels": self.response_levels})  # what `y - 1` means
         if self.events:
             names.append({name: astuple(event) for name, event in self.events.items()})
         seen = json.dumps([*names, views] if views else names)
