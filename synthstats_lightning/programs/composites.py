@@ -1,4 +1,4 @@
-"""Distributions made of distributions: mixtures, truncation, censoring and hurdles.
+"""Distributions made of distributions: mixtures, truncation, censoring, hurdles and exponentials.
 
 A random node that follows one names its `components` (table names, or composites in turn) and, where it is
 cut off, which `bounds` it has. Its inputs are the composite's own parameters and then those of each
@@ -68,6 +68,8 @@ def entry_of(law: Law) -> Distribution:
     if law.name in BOUNDED:
         support = _bounded_support(law, parts[0])
         own, own_ranks = dict.fromkeys(law.bounds, Domain.REAL), (0,) * len(law.bounds)
+    elif law.name == "Exponentiated":
+        support, own, own_ranks = _exponentiated_support(parts[0]), {}, ()
     elif law.name == "Hurdle":
         support = _hurdle_support(law, parts[0])
         own, own_ranks = {"psi": Domain.UNIT}, (0,)
@@ -141,6 +143,12 @@ def _hurdle_support(law: Law, part: Distribution) -> Support:
     if part.support is Support.POSITIVE:
         return Support.MIXED
     raise UnsupportedLaw(f"a hurdle of {part.name}, which is neither a count nor positive")
+
+
+def _exponentiated_support(part: Distribution) -> Support:
+    if part.support is not Support.REAL:
+        raise UnsupportedLaw(f"the exponential of {part.name}, whose draws are not any numbers")
+    return Support.POSITIVE
 
 
 def _mixture_support(law: Law, parts: list[Distribution]) -> Support:

@@ -76,6 +76,10 @@ class DataSchema:
         censoring: `"lower"` and `"upper"` to the column that says where the response was cut short. Programs
             see its name and no value of it.
         events: Name to a column of events that programs may choose limits with.
+        response_levels: What the response's numbers from 0 stand for, where the table has other numbers or
+            words for them; `("0", "1")` of a response of these two.
+        response_whole: Whether a response of real numbers has whole numbers only, which a discrete
+            distribution may follow: the probability of a number is the mean density within 0.5 of it.
     """
 
     columns: Mapping[str, str]
@@ -85,6 +89,8 @@ class DataSchema:
     views: Mapping[str, View] = field(default_factory=dict)
     censoring: Mapping[str, str] = field(default_factory=dict)
     events: Mapping[str, EventColumn] = field(default_factory=dict)
+    response_levels: tuple[str, ...] = ()
+    response_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

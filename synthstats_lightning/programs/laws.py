@@ -10,7 +10,7 @@ BOUNDED = ("Truncated", "Censored")
 """Composites of one component between bounds."""
 VECTORS = {"RandomWalk": 2, "AR": 1, "Ordered": 1, "LKJCholeskyCov": 1}
 """Composites whose draws are vectors, with the number of their components."""
-COMPOSITES = frozenset({"Mixture", "Hurdle", *BOUNDED, *VECTORS})
+COMPOSITES = frozenset({"Mixture", "Hurdle", "Exponentiated", *BOUNDED, *VECTORS})
 """Distributions that have components."""
 MAX_COMPONENTS = 32
 """Most components of a mixture that are given as a list."""
@@ -26,8 +26,8 @@ class Law:
         name: A name of the table, `"DiracDelta"`, or one of `COMPOSITES`.
         components: Laws of the parts, empty unless composite. A mixture with one component has that one for
             each entry along the last axis of its parameters. Those of a random walk are its start and its
-            steps, of an autoregression its first values, of `Ordered` what is put in order, of
-            `LKJCholeskyCov` the standard deviations.
+            steps, of an autoregression its first values, of `Exponentiated` what its logarithm follows, of
+            `Ordered` what is put in order, of `LKJCholeskyCov` the standard deviations.
         bounds: Which of `"lower"` and `"upper"` a truncated or censored law has.
     """
 
@@ -63,7 +63,7 @@ def read_law(attributes: Mapping[str, Any], depth: int = 0) -> Law:
 
     Raises:
         ValueError: If the attributes do not fit the distribution, or composites nest in a way that has no
-            reading: only a mixture has composite components, and these are truncated.
+            reading: only a mixture has composite components, and these are truncated or exponentiated.
     """
     name = attributes["distribution"]
     if not isinstance(name, str):
@@ -99,6 +99,8 @@ def _component(parent: str, part: Any, depth: int) -> Law:
         "bounds",
     }:
         raise ValueError("a component is neither a name nor an object with distribution and components")
-    if parent != "Mixture" or depth > 0 or part["distribution"] != "Truncated":
-        raise ValueError(f"{parent} takes no composite component but, in a mixture, a truncated one")
+    if parent != "Mixture" or depth > 0 or part["distribution"] not in ("Truncated", "Exponentiated"):
+        raise ValueError(
+            f"{parent} takes no composite component but, in a mixture, a truncated or exponentiated one"
+        )
     return read_law(part, depth + 1)

@@ -27,7 +27,7 @@ from synthstats_lightning.programs.simplify import reachable
 
 MAX_NODES = 2_000
 """Most nodes of a graph."""
-MAX_CHAIN = 500
+MAX_CHAIN = 1_000
 """Longest chain of nodes that depend on each other."""
 MAX_ELEMENTS = 1_000_000
 """Most elements of one node."""
@@ -264,7 +264,7 @@ def _check_response(graph: ModelGraph, schema: DataSchema) -> None:
     if any(graph.response in other.inputs for other in graph.nodes):
         bad_graph("a node depends on the response")
     distribution = distribution_of(node.attributes)
-    if distribution.discrete and schema.response_dtype != "int64":
+    if distribution.discrete and schema.response_dtype != "int64" and not schema.response_whole:
         _unsupported(
             f"{distribution.name} for a response of real numbers, none of which has a probability: write a"
             " continuous distribution (if the response counts something, the task must say response_kind:"

@@ -33,7 +33,8 @@ class Job:
 
     def encode(self) -> bytes:
         """The job as one frame."""
-        schema = None if self.schema is None else asdict(self.schema)
+        # what values the response has is none of the sandbox's business
+        schema = None if self.schema is None else asdict(self.schema) | {"response_whole": False}
         return pack(
             {
                 "source": self.source,
@@ -51,5 +52,7 @@ class Job:
         if fields["schema"] is not None:
             views = {name: View(**view) for name, view in fields["schema"]["views"].items()}
             events = {name: EventColumn(**event) for name, event in fields["schema"]["events"].items()}
-            schema = DataSchema(**{**fields["schema"], "views": views, "events": events})
+            levels = tuple(fields["schema"]["response_levels"])
+            known = {"views": views, "events": events, "response_levels": levels}
+            schema = DataSchema(**{**fields["schema"], **known})
         return cls(**{**fields, "schema": schema})

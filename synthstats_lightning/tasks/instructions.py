@@ -49,8 +49,9 @@ MADE_OF_THEM = {
     "AR": ("AR",),
     "LKJCholeskyCov": ("LKJCholeskyCov",),
     "Ordered": ("OrderedLogistic", "OrderedProbit"),
+    "Exponentiated": (),
 }
-"""Composite distributions of a model graph to what makes them in PyMC."""
+"""Composite distributions of a model graph to what makes them in PyMC: the last is that of a logarithm."""
 
 FAILS = {
     FailureCategory.TRUNCATED: "an answer that does not end",

@@ -86,6 +86,12 @@ class TableTask(Task):
                 columns[column.name] = replace(columns[column.name], levels=levels, role=role)
         return columns
 
+    @property
+    def response_levels(self) -> tuple[str, ...]:
+        """As the table has them."""
+        own = next(column for column in self.understood.columns if column.role == "response")
+        return own.levels if self.domain_knowledge and len(own.levels) > 1 else super().response_levels
+
     def encode(self, table: Any) -> dict[str, Array]:
         """Covariates of new rows, put through the encoding of the task's own; no response is needed.
 

@@ -434,7 +434,20 @@ class Task:
             views=dict(self.views),
             censoring=dict(self.censoring),
             events=dict(self.events),
+            response_levels=self.response_levels,
+            response_whole=self._is_whole(),
         )
+
+    def _is_whole(self) -> bool:
+        """Whether a measured response, as it was recorded, has whole numbers only."""
+        values = self.data[self.response]
+        plain = self.transform is None and self.rounding in (None, 1.0) and not self.censoring
+        return plain and values.dtype.kind == "f" and bool((values == np.rint(values)).all())
+
+    @property
+    def response_levels(self) -> tuple[str, ...]:
+        """What the response's numbers from 0 stand for in the table; empty of measurements and counts."""
+        return ("0", "1") if self.response_kind == "binary" else self.ordered
 
     @cached_property
     def fingerprint(self) -> str:
@@ -452,6 +465,8 @@ class Task:
         if self.censoring:
             # stored scores of programs that saw the limits' values may be forged
             names.append({"hidden": self.censoring})
+        if self.response_levels != tuple(map(str, range(len(self.response_levels)))):
+            names.append({"levels": self.response_levels})  # what `y - 1` means
         if self.events:
             names.append({name: astuple(event) for name, event in self.events.items()})
         seen = json.dumps([*names, views] if views else names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 from pathlib import Path
 
@@ -103,6 +104,12 @@ def test_jobs_round_trip() -> None:
     for name, values in COVARIATES.items():
         np.testing.assert_array_equal(again.covariates[name], values)
         assert again.covariates[name].dtype == values.dtype
+
+
+def test_what_values_the_response_has_stays_behind() -> None:
+    schema = dataclasses.replace(SCHEMA, response_whole=True, response_levels=("no", "yes"))
+    again = Job.decode(Job("", build=True, schema=schema, covariates=COVARIATES).encode())
+    assert again.schema == dataclasses.replace(schema, response_whole=False)
 
 
 @given(st.binary(max_size=200))

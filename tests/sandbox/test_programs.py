@@ -74,6 +74,40 @@ FORMS = {
     "pm.Data": LINEAR.replace("a = pm", "x = pm.Data('x', age)\n    y = pm.Data('y', length)\n    a = pm")
     .replace("(age)", "(x)")
     .replace("=length", "=y"),
+    "new data after sampling": LINEAR.replace(
+        "a = pm", "x = pm.Data('x', age)\n    y = pm.Data('y', length)\n    a = pm"
+    )
+    .replace("(age)", "(x)")
+    .replace("=length", "=y, shape=x.shape")
+    + """
+    idata = pm.sample()
+    pm.set_data({"x": [1.0, 2.0], "y": [0.0, 0.0]})
+    idata.extend(pm.sample_posterior_predictive(idata, predictions=True))
+with model:
+    model.set_data("x", np.linspace(0, 1, 5))
+""",
+    "another value of shared data after sampling": "import pytensor\nx = pytensor.shared(np.asarray(age))\n"
+    + LINEAR.replace("(age)", "(x)")
+    + "    idata = pm.sample()\nx.set_value(np.ones(2))\n",
+    "a model to predict with": LINEAR.replace("as model", "as growth")
+    + """
+with pm.Model() as predictions:
+    a = pm.Flat("a")
+    pm.Normal("new", a, 1)
+    pm.sample_posterior_predictive(None)
+""",
+    "an intervention": LINEAR.replace("as model", "as growth") + "without = pm.do(growth, {'b': 0.0})\n",
+    "data before sampling": LINEAR.replace(
+        "a = pm", "x = pm.Data('x', np.ones(9))\n    pm.set_data({'x': age})\n    a = pm"
+    ).replace("(age)", "(x)"),
+    "rows of predictions given the response": LINEAR
+    + """
+    c = pm.Normal("c", pt.sum(pt.as_tensor_variable(np.asarray(length)[:8])), 1)
+    d = pm.Deterministic("d", 2 * c)
+    e = pm.Normal("e", d + model["obs"][0], 1, shape=np.int64(3))
+""",
+    "numbers of NumPy as shapes": LINEAR
+    + "    pm.Normal('u', 0, 1, shape=site.max() + 1)\n    pm.Normal('v', 0, 1, size=np.int8(3))\n",
     "pm.MutableData": LINEAR.replace("a = pm", "x = pm.MutableData('x', age)\n    a = pm").replace(
         "(age)", "(x)"
     ),
@@ -205,7 +239,7 @@ WHAT_TO_WRITE = {
     "import pymc_extras as pmx": "with distributions of pymc alone",
     "import jax.numpy as jnp": "samplers belong to the scorer",
     "from patsy import dmatrix": "write the columns and coefficients",
-    "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=np.int64(3))": r"line 2: .* write int\(",
+    "with pm.Model():\n    z = pm.Normal('z', 0, 1, shape=3.0)": r"line 2: .* write int\(",
     "pm.ode.DifferentialEquation(func=None, times=age, n_states=1, n_theta=1)": "steps of Euler",
 }
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from synthstats_lightning.cli.data import task_yaml
+from synthstats_lightning.programs.canonical import canonical_hash, canonicalise
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
+from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.tasks import CSVTask, TableTask, task_prompt, understand
 
@@ -29,6 +31,39 @@ SAME = {
     "a copy with a column more": "df = data.copy()\ndf['mine'] = df.age\nage = df['mine']",
     "made by pandas": (
         "import pandas as pd\ndf = pd.DataFrame({'a': age, 'h': height})\nage, height = df.a, df['h']"
+    ),
+    "columns that pandas makes": (
+        "import pandas as pd\ndf = data.copy()\n"
+        "df['kind'] = pd.Series(df['wood']).map({'soft': 1, 'hard': 2})\n"
+        "assert df['kind'].values.tolist() == [1, 2, 1, 1, 2, 2] and df.kind.max() == 2\n"
+        "df['code'] = pd.Categorical(df.wood)\nassert df.code.cat.codes.tolist() == [1, 0, 1, 1, 0, 0]\n"
+        "df.wood = df.wood.astype('category')\nassert list(df.wood.cat.categories) == ['hard', 'soft']\n"
+        "df['one'] = 1\nassert df.one.sum() == 6\n"
+        "df['place'] = list(range(6))\nassert df.place.values[5] == 5"
+    ),
+    "read from a file": (
+        "import pandas as pd\nfrom pathlib import Path\n"
+        "df = pd.read_csv(Path('data') / 'trees.csv', sep=';', index_col=0)\n"
+        "age, height = df['age'], df.height\n"
+        "assert pd.read_csv('data/trees.csv', usecols=['age']).shape == (6, 1)\n"
+        "assert pd.read_csv('data/trees.csv', index_col='tree').loc['Oak', 'wood'] == 'hard'\n"
+        "try:\n    pd.read_csv('/etc/passwd')\n    raise ValueError\nexcept FileNotFoundError:\n    pass"
+    ),
+    "a file by its name": "import pandas as pd\ndf = pd.read_csv(pm.get_data('a.csv'))\nage = df.age.values",
+    "a table of them all": (
+        "import pandas as pd\ndf = pd.DataFrame(data)\nassert type(df) is pd.DataFrame\n"
+        "age, height = df['age'].values, df['height']"
+    ),
+    "what pandas makes of columns": (
+        "import pandas as pd\nassert pd.to_datetime(np.array(['2020-03-01'])).dt.month[0] == 3\n"
+        "assert pd.cut(data.age, 2).cat.codes.values.tolist() == [0, 1, 0, 1, 0, 1]\n"
+        "assert pd.cut(age, 2).codes[1] == 1 and len(pd.cut(age, 2).cat.categories) == 2"
+    ),
+    "a list of rows": "height = data['height'].tolist()",
+    "a table as an array": (
+        "X = data[['age', 'age_z']].values\nassert X.shape == (6, 2) and X[3, 0] == 60\n"
+        "assert data[['age']].to_numpy().sum() == age.sum() and len(list(data.values())) > 5\n"
+        "height = data[['height']].values.ravel()"
     ),
     "missing rows left out": (
         "df = data.dropna()\nassert not height.isna().any()\nage, height = df.age, df.height.dropna()"
@@ -89,10 +124,11 @@ def test_the_response_has_no_statistics_in_a_table(sandbox: Sandbox, task: Table
 
 def test_rows_in_another_order_are_rows_of_the_response(sandbox: Sandbox, task: TableTask) -> None:
     ordered = "df = data.sort_values('age', ascending=False).reset_index(drop=True)"
-    graph = built(sandbox, task, f"{ordered}\nage, height = df.age, df.height\n{PLAIN}")
-    constants = [node["value"] for node in graph["nodes"] if node["op"] == "constant"]
-    # where each row of the response stands among the oldest first
-    assert [5, 2, 4, 0, 3, 1] in constants
+    found = sandbox.build(
+        f"{ordered}\nage, height = df.age, df.height\n{PLAIN}", task.schema, task.covariates
+    )
+    plain = sandbox.build(PLAIN, task.schema, task.covariates)
+    assert len({canonical_hash(canonicalise(parse_graph(each, task.schema))) for each in (found, plain)}) == 1
 
 
 def test_numbers_that_look_like_rows_are_a_covariate(sandbox: Sandbox) -> None:

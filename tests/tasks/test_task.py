@@ -7,10 +7,12 @@ from synthstats_lightning.tasks import (
     CSVTask,
     Dugongs,
     EightSchools,
+    TableTask,
     Task,
     baseline_program,
     get_task,
     task_prompt,
+    understand,
 )
 
 AGES = "1 1.5 1.5 1.5 2.5 4 5 5 7 8 8.5 9 9.5 9.5 10 12 12 13 13 14.5 15.5 15.5 16.5 17 22.5 29 31.5"
@@ -173,3 +175,17 @@ def test_rounding_from_a_csv_file(tmp_path):
     assert CSVTask(path, "y", "", rounding=0.25).rounding == 0.25
     with pytest.raises(ValueError, match="no multiple"):
         CSVTask(path, "y", "", rounding=0.5)
+
+
+def test_the_levels_that_codes_stand_for_are_part_of_a_task():
+    x = np.random.default_rng(0).normal(size=30)
+    ones = (np.arange(30) % 3 == 0).astype(int)
+    responses = {"coded": ones, "one and two": 1 + ones, "signs": 2 * ones - 1}
+    tasks = {
+        name: TableTask(understand({"x": x.tolist(), "y": values.tolist()}, "y"))
+        for name, values in responses.items()
+    }
+    assert all(np.array_equal(task.data["y"], ones) for task in tasks.values())
+    levels = {name: task.schema.response_levels for name, task in tasks.items()}
+    assert levels == {"coded": ("0", "1"), "one and two": ("1", "2"), "signs": ("-1", "1")}
+    assert len({task.fingerprint for task in tasks.values()}) == 3

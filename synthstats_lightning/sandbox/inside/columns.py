@@ -43,6 +43,14 @@ class Listed(np.ndarray):
         """The column itself, as pandas spells it."""
         return self
 
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """As NumPy's; a column of pandas' where it is asked to be of categories or texts."""
+        if isinstance(dtype, str) and dtype in ("category", "string"):
+            import pandas as pd
+
+            return pd.Series(np.asarray(self)).astype(dtype)
+        return super().astype(dtype, *args, **kwargs)
+
     def __reduce__(self) -> Any:
         return np.asarray(self).__reduce__()
 
@@ -98,6 +106,8 @@ class Column(Listed):
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """As NumPy's; the three dtypes of the graph language keep the expression."""
         result = super().astype(dtype, *args, **kwargs)
+        if not isinstance(result, Column):
+            return result
         if self.expression is None or str(result.dtype) not in ("bool", "int64", "float64"):
             return result
         if result.dtype == self.dtype:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.inside.namespace import Data
@@ -15,15 +15,31 @@ FUNCTIONS = ("model", "build", "gen_model")
 
 
 class Recorder:
-    """Every root model that a program makes, in order; a context manager that hooks `pm.Model`."""
+    """Every root model that a program makes, in order; a context manager that hooks `pm.Model`.
+
+    Attributes:
+        models: They.
+        changed: Those that `pm.do` has made of others.
+    """
+
+    changed: ClassVar[list[Any]] = []
 
     def __init__(self) -> None:
         self.models: list[Any] = []
+        Recorder.changed = []
 
     def __enter__(self) -> Recorder:
         import pymc
 
         self._original = original = pymc.Model.__init__
+        self._do = do = pymc.do
+
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            found = do(*args, **kwargs)
+            Recorder.changed.append(found)
+            return found
+
+        pymc.do = changed
         models = self.models
 
         def initialise(made: Any, /, *args: Any, **kwargs: Any) -> None:
@@ -37,7 +53,7 @@ class Recorder:
     def __exit__(self, *error: object) -> None:
         import pymc
 
-        pymc.Model.__init__ = self._original
+        pymc.Model.__init__, pymc.do = self._original, self._do
 
 
 def find_model(
@@ -98,8 +114,11 @@ def _takes_data(name: str, function: Callable[..., Any]) -> bool:
 
 
 def _only(models: list[Any], where: str) -> Any:
-    if len(models) == 1:
-        return models[0]
+    # models to predict with observe nothing, and one under an intervention is another's
+    changed = {id(model) for model in Recorder.changed}
+    seen = [model for model in models if model.observed_RVs and id(model) not in changed]
+    if len(seen) == 1 or len(models) == 1:
+        return (seen or models)[0]
     if not models:
         raise ProgramFailure(FailureCategory.BAD_GRAPH, f"{where} leaves no pm.Model")
     raise ProgramFailure(

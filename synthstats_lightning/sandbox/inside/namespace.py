@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, ValuesView
 from typing import Any
 
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
-from synthstats_lightning.sandbox.inside.columns import column, is_computed, view_of
+from synthstats_lightning.sandbox.inside import tables
+from synthstats_lightning.sandbox.inside.columns import Listed, column, is_computed, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
+from synthstats_lightning.sandbox.inside.stubs import begin
 from synthstats_lightning.sandbox.protocol import Job
 
 
@@ -44,8 +46,16 @@ class Data(Mapping[str, Any]):
 
     def __setitem__(self, name: str, values: Any) -> None:
         """A further column, or another in place of one."""
-        self._columns[name] = getattr(values, "values", values)
+        found = _column_of(values, self._num_rows)
+        self._columns[name] = found
         self._views.discard(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Another column in place of one, as pandas spells it."""
+        if name in self.__dict__.get("_columns", {}):
+            self[name] = value
+        else:
+            super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         columns = self.__dict__.get("_columns", {})
@@ -74,6 +84,15 @@ class Data(Mapping[str, Any]):
         """Rows and columns, as pandas spells it."""
         return self._num_rows, len(self._columns)
 
+    @property
+    def values(self) -> Any:
+        """The table as one array, as pandas spells it; called, its columns, as a mapping's."""
+        return _whole(self._table(), self._columns)
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """The table as one array, as pandas spells it."""
+        return self.values
+
     def copy(self, deep: bool = True) -> Data:
         """One that can be given further columns, as pandas spells it."""
         found = Data(self._columns, self._num_rows, own=True)
@@ -92,13 +111,58 @@ class Data(Mapping[str, Any]):
         return pd.DataFrame(held, index=range(self._num_rows))
 
 
+class _Table(np.ndarray):
+    """A table as an array, which can be called as a mapping's `values` is."""
+
+    columns: Mapping[str, Any]
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.columns = getattr(source, "columns", {})
+
+    def __call__(self) -> ValuesView[Any]:
+        """The columns."""
+        return self.columns.values()
+
+
+def _whole(table: Any, columns: Mapping[str, Any]) -> Any:
+    """A table as one array of its rows, the placeholder itself where it is all that there is.
+
+    Args:
+        table: Of pandas.
+        columns: By name, the response's its placeholder.
+    """
+    if len(table.columns) == 1 and isinstance(columns[table.columns[0]], Response):
+        return columns[table.columns[0]][:, None]
+    found = table.to_numpy().view(_Table)
+    found.columns = columns
+    return found
+
+
+def _column_of(values: Any, num_rows: int) -> Any:
+    """What a program gives a column: of pandas' columns their arrays, unless these know less."""
+    if isinstance(values, bool | int | float | str | np.generic):
+        values = np.full(num_rows, values)
+    elif isinstance(values, list | tuple | range):
+        values = np.asarray(values)
+    found = getattr(values, "values", values)
+    if type(found) is np.ndarray and found.ndim == 1:
+        return found.view(Listed)
+    if hasattr(found, "dtype") and not isinstance(found, np.ndarray):
+        import pandas as pd
+
+        return pd.Series(found)  # of categories or texts
+    return found
+
+
 def columns_of(job: Job) -> dict[str, Any]:
     """Every column of a job and every view by name, the response as its placeholder."""
     columns: dict[str, Any] = {name: column(name, values) for name, values in job.covariates.items()}
     if job.schema is not None:
         rows = job.schema.num_rows
         columns |= {name: view_of(columns, view, rows) for name, view in job.schema.views.items()}
-        placeholder: Response = response(job.schema.response, job.schema.num_rows, job.schema.response_dtype)
+        placeholder: Response = response(
+            job.schema.response, job.schema.num_rows, job.schema.response_dtype, job.schema.response_levels
+        )
         columns[job.schema.response] = placeholder
         for name, event in job.schema.events.items():
             limits = columns[event.limits]
@@ -117,9 +181,12 @@ def module_for(columns: Mapping[str, Any], num_rows: int) -> types.ModuleType:
     import pymc
     import pytensor.tensor
 
+    begin()
+    data = Data(columns, num_rows)
+    tables.begin(data._table if columns else None)
     module = types.ModuleType("__main__")
     module.__dict__.update(columns)
     module.__dict__.update(
-        pm=pymc, np=np, pt=pytensor.tensor, math=math, data=Data(columns, num_rows), __builtins__=__builtins__
+        pm=pymc, np=np, pt=pytensor.tensor, math=math, data=data, __builtins__=__builtins__
     )
     return module

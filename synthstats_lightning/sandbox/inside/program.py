@@ -10,11 +10,11 @@ from typing import Any
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
+from synthstats_lightning.sandbox.inside.response import FILENAME
 from synthstats_lightning.sandbox.inside.stubs import INSTEAD, NO_ARGUMENT, NO_VALUE
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.protocol import Job
 
-FILENAME = "<program>"
 OF_SHAPES = "The `shape` parameter must be"
 """How PyMC refuses a number of NumPy's, such as `group.max() + 1`, as a shape."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,11 +171,22 @@ def display_name(op: Any) -> str:
     return str(printed[0]) if isinstance(printed, tuple) and printed else kind.__name__.removesuffix("RV")
 
 
+_INSTEAD = {
+    "Flat": "Write how large it may be, as in pm.Normal(0, 100)",
+    "HalfFlat": "Write how large it may be, as in pm.HalfNormal(100)",
+    "CustomDist": "Write what it is made of: pm.Mixture or labels (pm.Categorical), pm.Censored,"
+    " pm.Truncated, or CustomDist(dist=...) that draws a distribution of pm",
+}
+"""What a program writes in place of distributions that the graph language lacks for good."""
+
+
 def lacking(op: Any) -> str:
     """One line on a random op that the graph language lacks, with the reason where it lacks it for good."""
     name = display_name(op)
     reason = REFUSED.get(name)
-    return f"distribution {name}" if reason is None else f"distribution {name}: {reason}"
+    if reason is None:
+        return f"distribution {name}"
+    return f"distribution {name}: {reason}" + (f". {_INSTEAD[name]}" if name in _INSTEAD else "")
 
 
 def random_inputs(variable: Any) -> tuple[Any, list[Any]]:
@@ -192,6 +204,21 @@ def random_inputs(variable: Any) -> tuple[Any, list[Any]]:
 def takes_factor(op: Any) -> bool:
     """Whether a Wishart op's scale is a Cholesky factor, as from PyMC 6 on."""
     return isinstance(op, SymbolicRandomVariable)
+
+
+def variables_below(variables: Iterable[Any]) -> set[Any]:
+    """All variables that some are made of, through the inputs of every node.
+
+    Args:
+        variables: Those to start from, which are among the result.
+    """
+    pending, found = list(variables), set()
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending += [] if current.owner is None else current.owner.inputs
+    return found
 
 
 def is_none(variable: Any) -> bool:

@@ -7,6 +7,7 @@ is written with a distribution of `y` itself, so that evidences of programs in d
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ class Rescaling(NamedTuple):
     Attributes:
         logarithm: Whether `f` is the natural logarithm; else it leaves `y` as it is.
         shift: Subtracted, in units of `f(y)`.
-        scale: Divided by, above 0.
+        scale: Divided by, not 0.
     """
 
     logarithm: bool = False
@@ -30,7 +31,7 @@ class Rescaling(NamedTuple):
     scale: float = 1.0
 
     def then(self, ufunc: np.ufunc, inputs: tuple[Any, ...], place: int) -> Rescaling | None:
-        """What a ufunc makes of it, `None` for anything but logarithms, shifts and positive factors.
+        """What a ufunc makes of it, `None` for anything but logarithms, shifts and factors other than 0.
 
         Args:
             ufunc: What is called.
@@ -38,9 +39,11 @@ class Rescaling(NamedTuple):
             place: 0 or 1.
         """
         if ufunc in _LOGARITHMS:
-            if self.logarithm or self.shift:
+            if self.logarithm or self.shift or self.scale < 0:
                 return None
             return Rescaling(True, math.log(self.scale), _LOGARITHMS[ufunc])
+        if ufunc is np.negative:
+            return self._replace(scale=-self.scale)
         if len(inputs) != 2 or np.ndim(inputs[1 - place]) or not isinstance(inputs[1 - place], _NUMBERS):
             return None
         number = float(inputs[1 - place])
@@ -49,13 +52,15 @@ class Rescaling(NamedTuple):
                 found = self._replace(shift=self.shift - number * self.scale)
             case "subtract", 0:
                 found = self._replace(shift=self.shift + number * self.scale)
-            case "multiply", _ if number > 0:
+            case "subtract", 1:
+                found = self._replace(shift=self.shift + number * self.scale, scale=-self.scale)
+            case "multiply", _ if number != 0:
                 found = self._replace(scale=self.scale / number)
-            case (("divide" | "true_divide"), 0) if number > 0:
+            case (("divide" | "true_divide"), 0) if number != 0:
                 found = self._replace(scale=self.scale * number)
             case _:
                 return None
-        return found if math.isfinite(found.shift) and 0 < found.scale < math.inf else None
+        return found if math.isfinite(found.shift) and 0 < abs(found.scale) < math.inf else None
 
     def undone(self, values: Array) -> Array:
         """The whole numbers that it was made of, to the digits that are left."""
@@ -64,6 +69,23 @@ class Rescaling(NamedTuple):
             found = np.exp(found) if self.logarithm else found
         nearest = np.rint(found)
         return np.where(np.abs(found - nearest) <= 1e-4, nearest, found)
+
+
+def numbers_of(levels: Sequence[str]) -> list[float] | None:
+    """The numbers that levels are if they are numbers in even steps, `None` for words.
+
+    Args:
+        levels: What the response's numbers from 0 stand for.
+    """
+    try:
+        numbers = [float(level) for level in levels]
+    except ValueError:
+        return None
+    if len(numbers) < 2 or not all(map(math.isfinite, numbers)):
+        return None
+    step = numbers[1] - numbers[0]
+    even = [numbers[0] + step * place for place in range(len(numbers))]
+    return numbers if step != 0 and np.allclose(even, numbers, rtol=1e-12, atol=0.0) else None
 
 
 _NUMBERS = (int, float, np.number, np.ndarray)

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.sandbox.inside.instead import instead_of
-from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling
+from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling, numbers_of
 
 Array = NDArray[Any]
 
+FILENAME = "<program>"
+"""Name of the file that programs are compiled as."""
 FEWEST_ROWS = 6
 """A column of another name and fewer rows that has numbers of rows is likelier somebody's covariate."""
 _FIRST, _STEP = 11, 13
@@ -93,15 +95,18 @@ class Response(np.ndarray):
         limits: Columns of limits, infinite where a row was not cut short. A choice of the whole response
             where it was cut short and of infinity elsewhere is one of these, as in
             `np.where(event == 0, time, np.inf)`.
+        levels: What its numbers from 0 stand for. Of two, an indicator of one is the response again.
     """
 
     response_name: str
     rescaling: Rescaling
     limits: tuple[Array, ...] = ()
+    levels: tuple[str, ...] = ()
 
     def __array_finalize__(self, source: Any) -> None:
         self.response_name = getattr(source, "response_name", "the response")
         self.rescaling = getattr(source, "rescaling", Rescaling())
+        self.levels = getattr(source, "levels", ())
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         self._refuse_to("use")
@@ -117,6 +122,10 @@ class Response(np.ndarray):
         if method == "__call__" and ufunc in (np.isnan, np.isfinite):
             return np.full(self.shape, ufunc is np.isfinite)
         mine = [place for place, value in enumerate(inputs) if value is self]
+        if method == "__call__" and ufunc in (np.equal, np.not_equal) and len(mine) == 1:
+            code = self._code(inputs[1 - mine[0]])
+            if code is not None:
+                return self if code == (ufunc is np.equal) else 1 - self
         if method == "__call__" and not settings and len(mine) == 1:
             rescaled = self.rescaling.then(ufunc, inputs, mine[0])
             if rescaled is not None:
@@ -135,10 +144,50 @@ class Response(np.ndarray):
             chosen = next((each for each in self.limits if self._chosen(each, *args)), None)
             if chosen is not None:
                 return chosen
+            if args[0] is self and self._coded() and all(map(_is_number, args[1:])) and args[1] != args[2]:
+                return args[2] + (args[1] - args[2]) * self
         if func in ARRANGING:
             plain = [_plain(value) for value in args]
             return self._pieces(func(*plain, **{name: _plain(value) for name, value in kwargs.items()}))
         self._refuse_to(func.__name__)
+
+    def _coded(self) -> bool:
+        """Whether it is 0 and 1, of two levels, or 1 less that."""
+        return len(self.levels) == 2 and self.rescaling in (Rescaling(), Rescaling(shift=1.0, scale=-1.0))
+
+    def _code(self, level: Any) -> int | None:
+        """Which of 0 and 1 stands for a level; `None` where it has others, or 1 may be meant for either."""
+        if len(self.levels) != 2 or self.rescaling != Rescaling():
+            return None
+        if isinstance(level, str):
+            return self.levels.index(level) if level in self.levels else None
+        numbers = numbers_of(self.levels) or []
+        meant = {int(level)} if _is_number(level) and level in (0, 1) else set()
+        meant |= {numbers.index(level)} if _is_number(level) and level in numbers else set()
+        return meant.pop() if len(meant) == 1 else None
+
+    def map(self, codes: Any) -> Any:
+        """Other numbers for two levels, as pandas spells it."""
+        given: list[Any] = (
+            [codes.get(level) for level in self._keys(codes)] if isinstance(codes, dict) else []
+        )
+        if len(given) != 2 or not all(map(_is_number, given)) or given[0] == given[1]:
+            self._refuse_choice()
+        return given[0] + (given[1] - given[0]) * self
+
+    replace = map
+
+    def _keys(self, codes: dict[Any, Any]) -> list[Any]:
+        """What a mapping calls two levels: words, their numbers, or 0 and 1."""
+        for keys in (list(self.levels), numbers_of(self.levels), [0, 1]):
+            if (
+                keys is not None
+                and len(keys) == 2
+                and self.rescaling == Rescaling()
+                and set(keys) == set(codes)
+            ):
+                return keys
+        return []
 
     def _chosen(self, limits: Array, condition: Any, first: Any, second: Any) -> bool:
         """Whether a choice takes the response where it was cut short, and infinity elsewhere."""
@@ -166,6 +215,7 @@ class Response(np.ndarray):
             self._refuse()
         piece: Response = np.asarray(found).view(Response)
         piece.response_name, piece.rescaling = self.response_name, self.rescaling
+        piece.levels = self.levels
         return piece
 
     @property
@@ -177,13 +227,15 @@ class Response(np.ndarray):
         """The placeholder itself, as pandas spells it."""
         return self
 
+    tolist = to_list = to_numpy  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<response {self.response_name}: {self.dtype} of shape {self.shape}, without values>"
 
     __str__ = __repr__
     __iter__ = __float__ = __int__ = __index__ = __bool__ = __complex__ = __contains__ = _refuse
     __format__ = __setitem__ = __reduce__ = __reduce_ex__ = _refuse
-    item = tolist = tobytes = tofile = dump = dumps = searchsorted = dot = choose = repeat = _refuse
+    item = tobytes = tofile = dump = dumps = searchsorted = dot = choose = repeat = _refuse
     partition = argpartition = diagonal = trace = _refuse
 
     def _refuse_statistic(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -274,10 +326,14 @@ def _plain(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def response(name: str, num_rows: int, dtype: str) -> Response:
-    """The placeholder of a response."""
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | np.number | np.bool_)
+
+
+def response(name: str, num_rows: int, dtype: str, levels: tuple[str, ...] = ()) -> Response:
+    """The placeholder of a response, of its levels if it has some."""
     result = sentinel(num_rows, dtype).view(Response)
-    result.response_name = name
+    result.response_name, result.levels = name, levels
     _Current.whole = result
     return result
 

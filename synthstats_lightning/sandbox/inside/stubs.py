@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+import numpy as np
+
 SAMPLERS = (  # noqa: SIM905
     "sample sample_blackjax_nuts sample_numpyro_nuts sample_smc sample_prior_predictive"
     " sample_posterior_predictive fit find_MAP draw compute_log_likelihood"
@@ -17,6 +19,9 @@ SAMPLERS = (  # noqa: SIM905
     " traceplot model_to_graphviz model_to_networkx to_inference_data predictions_to_inference_data"
 ).split()
 """What programs call on `pymc` that a scorer does instead."""
+
+POSTERIOR = frozenset(SAMPLERS[:4]) | {"sample_posterior_predictive", "fit", "find_MAP"}
+"""Of these, what needs the model's own data: whatever data a program puts in afterwards are others."""
 
 STEPS = (  # noqa: SIM905
     "BinaryGibbsMetropolis BinaryMetropolis CategoricalGibbsMetropolis DEMetropolis DEMetropolisZ"
@@ -103,6 +108,23 @@ def nothing(*args: Any, **kwargs: Any) -> Nothing:
     return NOTHING
 
 
+class _Run:
+    """What the program that runs in this process has done so far."""
+
+    sampled = False
+
+
+def sampled(*args: Any, **kwargs: Any) -> Nothing:
+    """Does nothing, and remembers that what follows is what a program does with its draws."""
+    _Run.sampled = True
+    return NOTHING
+
+
+def begin() -> None:
+    """Forgets what the program before has done."""
+    _Run.sampled = False
+
+
 class Refused:
     """What has no place in a model graph: using it says what to write instead.
 
@@ -149,6 +171,7 @@ def install() -> None:
     pymc.ode.DifferentialEquation = Refused(
         "pm.ode.DifferentialEquation", "write its solution, or steps of Euler or Runge-Kutta in a loop"
     )
+    pymc.get_data = str  # a file, by its name
     pymc.find_constrained_prior = Refused("pm.find_constrained_prior", NUMBERS)
     register = pymc.Model.register_rv
 
@@ -159,17 +182,58 @@ def install() -> None:
 
     for name in SAMPLERS:
         if hasattr(pymc, name):
-            setattr(pymc, name, nothing)
+            setattr(pymc, name, sampled if name in POSTERIOR else nothing)
     for name in (*STEPS, *VARIATIONAL):
         setattr(pymc, name, nothing)
     for name, now in RENAMED.items():
         if not hasattr(pymc, name):
             setattr(pymc, name, _renamed(getattr(pymc, now)))
     _restore_older()
+    _keep_data()
+    _take_numpy_numbers()
     for module in [arviz, *_parts(arviz)]:
         for name, value in list(vars(module).items()):
             if not name.startswith("_") and inspect.isfunction(value):
                 setattr(module, name, nothing)
+
+
+def _keep_data() -> None:
+    """Data that a program puts in after sampling are new rows to predict: the model's stay as they were."""
+    import pymc
+    from pytensor.compile.sharedvalue import SharedVariable
+
+    put = pymc.Model.set_data
+
+    @functools.wraps(put)
+    def set_data(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not _Run.sampled:
+            put(self, *args, **kwargs)
+
+    pymc.Model.set_data = set_data
+    assign = SharedVariable.set_value
+
+    @functools.wraps(assign)
+    def set_value(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not _Run.sampled:
+            assign(self, *args, **kwargs)
+
+    SharedVariable.set_value = set_value
+
+
+def _take_numpy_numbers() -> None:
+    """Lets a shape be a number of NumPy's, such as `group.max() + 1`, as older releases do."""
+    from pymc.distributions import distribution
+
+    def taking(plain: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def convert(given: Any) -> Any:
+            whole = isinstance(given, np.ndarray | np.generic) and np.ndim(given) == 0
+            return plain(int(given) if whole and given.dtype.kind in "iu" else given)
+
+        return convert
+
+    distribution.convert_shape = taking(distribution.convert_shape)
+    distribution.convert_size = taking(distribution.convert_size)
 
 
 def _restore_older() -> None:

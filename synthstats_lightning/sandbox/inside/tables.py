@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from synthstats_lightning.sandbox.inside.program import FILENAME
-from synthstats_lightning.sandbox.inside.response import Response, placeholder_again
+from synthstats_lightning.sandbox.inside.response import FILENAME, Response, placeholder_again
 
 _OF_SERIES = (  # noqa: SIM905
     "mean std var sem sum prod min max median quantile mode describe unique nunique value_counts skew kurt"
@@ -34,6 +33,8 @@ def install() -> None:
     import pandas as pd
     from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
+    _read_the_data(pd)
+    _give_accessors(pd)
     for name in ("__getitem__", "__getattr__"):
         _wrap(pd.DataFrame, name, _taken_out, _by_program)
     for name in _OF_SERIES:
@@ -43,6 +44,58 @@ def install() -> None:
     for name in _OF_GROUPS:
         _wrap(SeriesGroupBy, name, _of_groups)
         _wrap(DataFrameGroupBy, name, _without)
+
+
+class _Files:
+    """The file that the program of this process has read, and the table that stands for it."""
+
+    name: str | None = None
+    table: Callable[[], Any] | None = None
+
+
+def begin(table: Callable[[], Any] | None) -> None:
+    """Takes a table for the file that a program reads.
+
+    Args:
+        table: Makes the data set's own columns a pandas table; `None` where there is no data set.
+    """
+    _Files.name, _Files.table = None, table
+
+
+def _read_the_data(pd: Any) -> None:
+    """Lets a program read the data set from whatever file it calls it; there is one, and no other file."""
+    made = pd.DataFrame.__init__
+
+    def read(
+        source: Any = "", *args: Any, usecols: Any = None, index_col: Any = None, **settings: Any
+    ) -> Any:
+        name = str(source)
+        if _Files.table is None or _Files.name not in (None, name):
+            raise FileNotFoundError(
+                f"{name}: programs read no file but the data set, which is here as `data`"
+            )
+        _Files.name = name
+        table = _Files.table()
+        table = table if usecols is None or callable(usecols) else table[list(usecols)]
+        return table.set_index(index_col) if isinstance(index_col, str) else table
+
+    for name in ("read_csv", "read_table", "read_excel", "read_parquet", "read_feather", "read_stata"):
+        setattr(pd, name, read)
+
+    @functools.wraps(made)
+    def initialise(self: Any, data: Any = None, *args: Any, **kwargs: Any) -> None:
+        made(self, data._table() if hasattr(type(data), "_table") else data, *args, **kwargs)
+
+    pd.DataFrame.__init__ = initialise
+
+
+def _give_accessors(pd: Any) -> None:
+    """Lets what pandas makes of an array be used as what it makes of a column: columns here are arrays."""
+    for kind in (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex):
+        kind.dt = property(lambda self: self)
+    pd.Categorical.cat = property(
+        lambda self: types.SimpleNamespace(codes=pd.Series(self.codes), categories=self.categories)
+    )
 
 
 def _by_program(caller: types.FrameType) -> bool:

@@ -145,7 +145,7 @@ def _warm_up() -> dict[str, object]:
         interpreted,
         op_sources,
         pathless,
-        program,
+        program,  # noqa: F401 - what a child needs is imported here
         pymc_adapter,
         response,
         stubs,
@@ -160,7 +160,7 @@ def _warm_up() -> dict[str, object]:
     interpreted.install()
     op_sources.install()
     tables.install()
-    response.install(program.FILENAME)
+    response.install(response.FILENAME)
     unneeded.install()
     warm.build_programs()
     gc.collect()

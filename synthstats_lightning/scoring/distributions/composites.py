@@ -28,7 +28,7 @@ from synthstats_lightning.scoring.distributions import (  # noqa: F401
 from synthstats_lightning.scoring.distributions.base import REGISTERED, Distribution
 from synthstats_lightning.scoring.distributions.bounded_counts import DiracDelta
 from synthstats_lightning.scoring.distributions.correlation import lkj_cholesky_cov
-from synthstats_lightning.scoring.distributions.mixtures import hurdle, mixture
+from synthstats_lightning.scoring.distributions.mixtures import exponentiated, hurdle, mixture
 from synthstats_lightning.scoring.distributions.ordered import ordered
 from synthstats_lightning.scoring.distributions.timeseries import autoregression, random_walk
 from synthstats_lightning.scoring.distributions.truncated import censored, truncated
@@ -65,4 +65,6 @@ def of_law(law: Law) -> Distribution:
         return truncated(entry, parts[0], law.bounds)
     if law.name == "Censored":
         return censored(entry, parts[0], law.bounds)
+    if law.name == "Exponentiated":
+        return exponentiated(entry, parts[0])
     return hurdle(entry, parts[0]) if law.name == "Hurdle" else mixture(entry, parts)

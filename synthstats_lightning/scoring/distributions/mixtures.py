@@ -1,4 +1,4 @@
-"""Mixtures, and zeros from one process with everything else from another."""
+"""Mixtures, zeros from one process with everything else from another, and exponentials of draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from synthstats_lightning.programs.distribution import Distribution as Entry
 from synthstats_lightning.programs.distribution import Domain, Support
-from synthstats_lightning.scoring.distributions.base import Distribution, Statistics
+from synthstats_lightning.scoring.distributions.base import Distribution, Statistics, open_half_line
 from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_interval, log_survival
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential, standard_uniform
 from synthstats_lightning.scoring.distributions.truncated import truncated
@@ -217,4 +217,56 @@ def _above_zero(entry: Entry) -> Entry:
         domains=(Domain.REAL, *entry.domains),
         parameter_ranks=(0, *entry.ranks),
         support=Support.NATURAL,
+    )
+
+
+def exponentiated(entry: Entry, base: Distribution) -> Distribution:
+    """The density of the logarithm, over the value: the Jacobian.
+
+    Args:
+        entry: What `programs` says of the result.
+        base: What the logarithm follows, any number.
+    """
+
+    def logarithm(value: Tensor) -> Tensor:
+        return torch.log(torch.where(value > 0, value, 1.0))
+
+    def inside(value: Tensor, *parameters: Tensor) -> Tensor:
+        return open_half_line(value) & base.inside(logarithm(value), *parameters)
+
+    def from_logs(value: Tensor, log: Tensor) -> tuple[Statistics, Tensor]:
+        own = base.log_base(log)
+        return base.statistics(log, False), -log if own is None else own - log
+
+    def statistics(value: Tensor, interior: bool) -> Statistics:
+        return base.statistics(logarithm(value), interior)
+
+    def log_base(value: Tensor) -> Tensor:
+        return from_logs(value, logarithm(value))[1]
+
+    def cumulative(value: Tensor, *parameters: Tensor) -> Tensor:
+        below = log_cdf(base, logarithm(value), *parameters)
+        return torch.where(value > 0, below, -torch.inf)
+
+    def survival(value: Tensor, *parameters: Tensor) -> Tensor:
+        return torch.where(value > 0, log_survival(base, logarithm(value), *parameters), 0.0)
+
+    def sample(generator: torch.Generator, shape: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        return torch.exp(base.sample(generator, shape, *parameters))
+
+    known = base.log_cdf is not None and base.log_survival is not None
+    return Distribution(
+        entry=entry,
+        inside=inside,
+        log_kernel=base.log_kernel,
+        sample=sample,
+        log_normaliser=base.log_normaliser,
+        statistics=statistics,
+        log_base=log_base,
+        support_parameters=base.support_parameters,
+        log_cdf=cumulative if known else None,
+        log_survival=survival if known else None,
+        iterative_cdf=base.iterative_cdf,
+        from_logs=from_logs,
+        sample_coordinate=base.sample,
     )

@@ -56,6 +56,7 @@ class TaskMessage:
             "views": {},
             "censoring": {},
             "events": {},
+            "response_levels": (),
         }
         return {
             **vars(self),

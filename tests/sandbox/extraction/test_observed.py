@@ -146,10 +146,10 @@ REFUSED = {
             "pt.mean(length[1:])",
         )
     },
-    "pm.Laplace('y', m, s, observed=np.log(length))": "Laplace of the response's logarithm cannot be",
+    "pm.Gamma('y', 2, s, observed=np.log(length))": "Gamma of the response's logarithm cannot be",
     "pm.Beta('y', 2, s, observed=length / 10)": "Beta of the response's multiple",
     "pm.Normal('y', m, s, observed=length - age)": "offsets and columns into the parameters",
-    "pm.Normal('y', m, s, observed=-1 * length)": "other units by plain numbers",
+    "pm.Gumbel('y', m, s, observed=-1 * length)": "Gumbel of the response's negative cannot be",
     "pm.Normal('y', m, s, observed=(length - length.mean()) / length.std())":
         "response_transform: standardised",
     "pm.Normal('y', np.median(length), s, observed=length)": "let the task standardise",

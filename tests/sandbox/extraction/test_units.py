@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import torch
+from scipy import stats
 
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
@@ -62,10 +63,20 @@ POSITIVE = {
 }
 """Distributions of positive numbers, which have other units alone."""
 STRETCHED = {"length / 3": 3.0, "length * 4": 0.25}
+ONE_SIDED = {"Gumbel", "Moyal", "ExGaussian"}
+"""Of them those whose mirror images are others."""
+NEGATIVE = ("-length / 3", "length / -3", "-(length / 3)")
+LOGARITHMS = {
+    "np.log(length)": (0.0, 1.0),
+    "2 * np.log(length / 3)": (np.log(3.0), 0.5),
+    "-np.log(length)": (0.0, -1.0),
+}
 CASES = [
     *((name, spelled, 0.0, scale) for name in (ANY_UNIT | POSITIVE) for spelled, scale in STRETCHED.items()),
     *((name, "(length - 2.5) / 3", 2.5, 3.0) for name in ANY_UNIT),
     *((name, "length + 1.5", -1.5, 1.0) for name in ANY_UNIT),
+    *((name, spelled, 0.0, -3.0) for name in sorted(set(ANY_UNIT) - ONE_SIDED) for spelled in NEGATIVE),
+    *((name, "2.5 - length", 2.5, -1.0) for name in sorted(set(ANY_UNIT) - ONE_SIDED)),
 ]
 
 
@@ -80,17 +91,63 @@ def densities(text: str, observed: str) -> np.ndarray:
     return density.log_likelihood(torch.zeros(1, 0, dtype=torch.float64))[0].numpy()
 
 
+def logp(text: str, values: np.ndarray) -> np.ndarray:
+    """PyMC's density, or SciPy's of a skewed normal, whose lower tail PyMC has few digits of."""
+    if text.startswith("SkewNormal"):
+        return stats.skewnorm(2.0, 1.0, 0.7).logpdf(values)
+    law = eval("pm." + text.replace("(NAME, ", ".dist(", 1).replace("OBSERVED", ""), {"pm": pm, "np": np})
+    return pm.logp(law, values).eval()
+
+
 @pytest.mark.filterwarnings("ignore:No safe default transform")
 @pytest.mark.parametrize(("name", "observed", "shift", "scale"), CASES)
 def test_densities_are_those_of_pymc_over_the_unit(
     name: str, observed: str, shift: float, scale: float
 ) -> None:
     text = (ANY_UNIT | POSITIVE)[name]
-    law = eval("pm." + text.replace("(NAME, ", ".dist(", 1).replace("OBSERVED", ""), {"pm": pm, "np": np})
     rescaled = (LENGTH - shift) / scale
     values = rescaled.reshape(3, 3) if text.startswith("MvNormal") else rescaled
-    expected = pm.logp(law, values).eval().sum() - len(LENGTH) * np.log(scale)
+    expected = logp(text, values).sum() - len(LENGTH) * np.log(abs(scale))
     assert densities(text, observed).sum() == pytest.approx(expected, abs=1e-5)
+
+
+OF_LOGARITHMS = sorted(
+    name for name in ANY_UNIT if not name.startswith(("Mv", "Mixture", "Truncated", "Uniform", "Triangular"))
+)
+
+
+@pytest.mark.filterwarnings("ignore:No safe default transform")
+@pytest.mark.parametrize(
+    ("name", "observed"),
+    [
+        (n, o)
+        for n in OF_LOGARITHMS
+        for o, (_, scale) in LOGARITHMS.items()
+        if scale > 0 or n not in ONE_SIDED
+    ],
+)
+def test_any_law_of_a_logarithm_is_one_of_the_response(name: str, observed: str) -> None:
+    shift, scale = LOGARITHMS[observed]
+    text = ANY_UNIT[name]
+    z = (np.log(LENGTH) - shift) / scale
+    expected = logp(text, z) - np.log(abs(scale)) - np.log(LENGTH)
+    np.testing.assert_allclose(densities(text, observed), expected, rtol=0, atol=1e-7)
+
+
+def test_a_mixture_of_logarithms_of_two_laws() -> None:
+    text = ANY_UNIT["Mixture of two laws"]
+    normal, student = stats.norm(1.0, 2.0).pdf, stats.t(3, 0.5, 1.0).pdf
+    z = np.log(LENGTH)
+    expected = np.log(0.3 * normal(z) + 0.7 * student(z)) - z
+    np.testing.assert_allclose(densities(text, "np.log(length)"), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", sorted(ONE_SIDED))
+def test_one_sided_laws_have_no_mirror_image(name: str) -> None:
+    with pytest.raises(ProgramFailure, match="the response's negative cannot be put back"):
+        densities(ANY_UNIT[name], "-length")
+    with pytest.raises(ProgramFailure, match="the response's negative cannot be put back"):
+        densities(POSITIVE["Gamma"], "-length")
 
 
 def test_every_parameter_with_a_unit_is_tested() -> None:

@@ -92,7 +92,7 @@ def test_a_rating_below_the_first_has_no_probability() -> None:
     assert found[[0, 1, 2, 4]].isfinite().all()
 
 
-@pytest.mark.parametrize("spelled", ["y + 1", "y - 0.5", "y - 101", "y / 2"])
+@pytest.mark.parametrize("spelled", ["y + 1", "y - 0.5", "y - 101", "y * 2"])
 def test_what_counts_no_categories_is_refused(spelled: str) -> None:
     with pytest.raises(ProgramFailure) as caught:
         built(PROGRAMS["Categorical"].replace("RATING", spelled), RATING)

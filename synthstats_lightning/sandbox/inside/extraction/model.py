@@ -61,6 +61,7 @@ class Extraction:
         self._model = model
         self._schema = schema
         self._entries: dict[Any, Entry] = {}
+        self._left_out: set[Any] = set()
         self._sentinel = sentinel(schema.num_rows, schema.response_dtype)
 
     def run(self) -> dict[str, Any]:
@@ -70,23 +71,48 @@ class Extraction:
             names = ", ".join(str(variable.name) for variable in model.potentials[:3])
             unsupported(
                 f"pm.Potential ({names}): a potential is not a normalised distribution. Write censored rows"
-                " as pm.Censored with a column of limits, bounds as pm.Truncated, a constraint as a prior"
+                " as pm.Censored with a column of limits, a sum over states as pm.Mixture or with labels"
+                " (pm.Categorical), bounds as pm.Truncated, a constraint as a prior"
             )
         observed = observed_rows(model, self._schema, _data, self.builder.columns_in)
-        for variable in model.free_RVs:
-            transform = adapter.foreign_transform(model, variable)
-            if transform is not None:
-                unsupported(f"transform {transform} of {variable.name!r}, which changes its prior")
-        free = [entry for variable in model.free_RVs if (entry := self.entry(variable)).op != "constant"]
         known = {self.entry(variable) for variable, _, _ in observed}
+        needed = adapter.variables_below(variable for variable, _, _ in observed)
+        free = []
+        for variable in model.free_RVs:
+            entry = self._latent(variable) if variable in needed else self._predicted(variable, known)
+            free += [] if entry is None or entry.op == "constant" else [entry]
         if any(_depends(below, known) for entry in (*free, *known) for below in entry.inputs):
             bad_graph("a variable depends on an observed one: the response may be used only as observed=")
+        levels = self._schema.response_levels
         seen = [
-            (in_own_units(self.builder, self.entry(variable), rescaling), rows)
+            (in_own_units(self.builder, self.entry(variable), rescaling, levels), rows)
             for variable, rows, rescaling in observed
         ]
         response = response_entry(self.builder, seen, self._schema)
         return write(response, free, self._deterministics(known))
+
+    def _latent(self, variable: Any) -> Entry:
+        """The entry of a free variable that observed ones depend on."""
+        transform = adapter.foreign_transform(self._model, variable)
+        if transform is not None:
+            unsupported(f"transform {transform} of {variable.name!r}, which changes its prior")
+        return self.entry(variable)
+
+    def _predicted(self, variable: Any, known: set[Entry]) -> Entry | None:
+        """The entry of a free variable that no observed one depends on, whose density integrates to one.
+
+        One given the response, as a Gaussian process at other places is, is left out: no score depends on it.
+        """
+        entry = None
+        try:
+            entry = self._latent(variable)
+        except ProgramFailure as failure:
+            if failure.category is not FailureCategory.BAD_GRAPH:
+                raise
+        if entry is None or any(_depends(below, known) for below in entry.inputs):
+            self._left_out.add(variable)
+            return None
+        return entry
 
     def entry(self, variable: Any) -> Entry:
         """The entry of a variable; everything below it is made first, without recursion."""
@@ -211,6 +237,8 @@ class Extraction:
         found: dict[str, Entry] = {}
         paths = [variable for variable in self._model.free_RVs if adapter.is_diffusion(variable)]
         for variable in [*paths, *self._model.deterministics]:
+            if self._left_out and self._left_out & adapter.variables_below([variable]):
+                continue
             try:
                 entry = self.entry(variable)
             except ProgramFailure as failure:

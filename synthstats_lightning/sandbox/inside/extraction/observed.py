@@ -13,6 +13,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox.inside.expressions import Array
 from synthstats_lightning.sandbox.inside.extraction.builder import Entry, GraphBuilder
+from synthstats_lightning.sandbox.inside.extraction.in_rows import in_rows
 from synthstats_lightning.sandbox.inside.rescaling import Rescaling
 from synthstats_lightning.sandbox.inside.response import rows_of
 
@@ -159,15 +160,20 @@ def _parameter(
     first = parts[0][0]
     if len(first.shape) == rank and all(entry is first for entry, _ in parts):
         return first
+    if not rank and len(parts) == 1:
+        return in_rows(builder, first, parts[0][1], np.argsort(order))
     flat = []
     for entry, batch in parts:
-        core = entry.shape[len(entry.shape) - rank :]
+        core, size = entry.shape[len(entry.shape) - rank :], int(np.prod(batch))
+        if not rank:
+            whole = in_rows(builder, entry, batch, np.arange(size))
+            flat.append(whole if whole.shape else builder.apply("broadcast_to", whole, shape=[size]))
+            continue
         whole = (
             entry
             if entry.shape == (*batch, *core)
             else builder.apply("broadcast_to", entry, shape=[*batch, *core])
         )
-        size = int(np.prod(batch))
         flat.append(whole if len(batch) == 1 else builder.apply("reshape", whole, shape=[size, *core]))
     joined = flat[0] if len(flat) == 1 else builder.apply("concatenate", *flat, axis=0)
     if np.array_equal(order, np.arange(len(order))):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import Enum, auto
-from typing import Any
 
 import numpy as np
 
 from synthstats_lightning.programs.composites import entry_of
+from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.laws import Law, read_law
 from synthstats_lightning.sandbox.inside.extraction.builder import Entry, GraphBuilder
+from synthstats_lightning.sandbox.inside.extraction.codes import CODED, coded_response
+from synthstats_lightning.sandbox.inside.extraction.mirrors import mirrored
 from synthstats_lightning.sandbox.inside.rescaling import Rescaling
-
-MOST_EMPTY = 100
-"""Largest number that categories are counted from: each below it stands in the graph."""
 
 
 class Unit(Enum):
@@ -80,7 +80,7 @@ def units_of(law: Law) -> list[Unit] | None:
 
 
 def exponential_of(law: Law) -> Law | None:
-    """The law, with the same parameters, of the exponential of a draw; `None` where it has no name.
+    """The law, with the same parameters, of the exponential of a draw; `None` where there is none.
 
     Args:
         law: What a response's logarithm follows.
@@ -89,17 +89,23 @@ def exponential_of(law: Law) -> Law | None:
         parts = [exponential_of(part) for part in law.components]
         known = tuple(part for part in parts if part is not None)
         return Law(law.name, known) if len(known) == len(parts) else None
-    named = DISTRIBUTIONS[law.name].of_exponentials if law.name in DISTRIBUTIONS else None
-    return None if named is None else Law(named)
+    entry = DISTRIBUTIONS.get(law.name)
+    if entry is None or entry.support is not Support.REAL or entry.event_rank:
+        return None
+    named = entry.of_exponentials
+    return Law("Exponentiated", (law,)) if named is None else Law(named)
 
 
-def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> Entry:
+def in_own_units(
+    builder: GraphBuilder, entry: Entry, rescaling: Rescaling, levels: Sequence[str] = ()
+) -> Entry:
     """The random node of the response whose rescaling follows one.
 
     Args:
         builder: Makes the nodes of the model graph.
         entry: What the rescaled response follows.
         rescaling: What was done to the response.
+        levels: What the response's numbers from 0 stand for, as far as it has levels.
 
     Raises:
         ProgramFailure: `UNSUPPORTED` for a distribution that is another one in the response's own units.
@@ -107,22 +113,28 @@ def in_own_units(builder: GraphBuilder, entry: Entry, rescaling: Rescaling) -> E
     if rescaling == Rescaling():
         return entry
     attributes = {name: value for name, value in entry.attributes.items() if name not in ("name", "shape")}
-    law = read_law(attributes)
-    if law.name == "Categorical" and rescaling == Rescaling(shift=rescaling.shift):
-        return _categories_from(builder, entry, attributes, rescaling.shift)
+    law, inputs = read_law(attributes), list(entry.inputs)
+    if law.name in CODED and not rescaling.logarithm:
+        return coded_response(builder, entry, law, rescaling, levels)
+    shift, scale = rescaling.shift, abs(rescaling.scale)
+    found = mirrored(builder, law, inputs) if rescaling.scale < 0 else (law, inputs)
+    if found is not None:
+        law, inputs = found
     own = exponential_of(law) if rescaling.logarithm else law
     units = units_of(law)
-    moved = rescaling.shift != 0.0
-    if own is None or units is None or (moved and not _moves(law)):
+    moved = shift != 0.0
+    if found is None or own is None or units is None or (moved and not _moves(law)):
         what = "logarithm" if rescaling.logarithm else "difference from a number" if moved else "multiple"
+        what = "negative" if found is None else what
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
             f"a {law.text()} of the response's {what} cannot be put back into its own units"
             " (a Normal can): observe the response as it is",
         )
-    pairs = zip(entry.inputs, units, strict=True)
-    inputs = [_measured(builder, part, unit, rescaling.shift, rescaling.scale) for part, unit in pairs]
-    return builder.random(own.attributes(), inputs, str(entry.attributes["name"]), entry.shape)
+    measured = [
+        _measured(builder, part, unit, shift, scale) for part, unit in zip(inputs, units, strict=True)
+    ]
+    return builder.random(own.attributes(), measured, str(entry.attributes["name"]), entry.shape)
 
 
 def _moves(law: Law) -> bool:
@@ -147,27 +159,3 @@ def _measured(builder: GraphBuilder, part: Entry, unit: Unit, shift: float, scal
     if unit is Unit.PLACE and shift:
         part = builder.apply("add", part, number(shift))
     return part
-
-
-def _categories_from(builder: GraphBuilder, entry: Entry, attributes: dict[str, Any], first: float) -> Entry:
-    """Categories that are counted from another number than 0: those below it have no probability.
-
-    Args:
-        builder: Makes the nodes of the model graph.
-        entry: What the response less that number follows.
-        attributes: Those of its distribution.
-        first: Number that stands for the first category.
-
-    Raises:
-        ProgramFailure: `UNSUPPORTED` where it is below 0, no whole number, or above `MOST_EMPTY`.
-    """
-    if not 0 <= first <= MOST_EMPTY or first != int(first):
-        raise ProgramFailure(
-            FailureCategory.UNSUPPORTED,
-            f"a Categorical of the response less {first:g}: its categories are 0, 1, ..., and a response that"
-            f" is counted from another whole number up to {MOST_EMPTY} is observed less that, as in y - 1",
-        )
-    (p,) = entry.inputs
-    none = builder.apply("broadcast_to", builder.constant(0.0), shape=[*p.shape[:-1], int(first)])
-    padded = builder.apply("concatenate", none, p, axis=len(p.shape) - 1)
-    return builder.random(attributes, [padded], str(entry.attributes["name"]), entry.shape)

@@ -106,7 +106,8 @@ class CommonQuadrature:
         if key not in self._known:
             if len(self._known) == KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[key] = self._patterns(given)
+            with torch.inference_mode(False):  # where gradients are taken, too
+                self._known[key] = self._patterns(given)
         return self._known[key]
 
     def _patterns(self, given: Tensor) -> Patterns:

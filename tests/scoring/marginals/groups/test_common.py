@@ -249,3 +249,16 @@ def test_where_it_is_taken() -> None:
         'Normal("theta", 0, 1', 'StudentT("theta", nu=4, mu=0, sigma=1'
     )
     assert integrate_in_common_of_many(density_of(heavy, RIGHT)) is None
+
+
+def test_patterns_that_were_first_counted_without_gradients_serve_those_with_them() -> None:
+    target = integrated(PROGRAMS["two parameters"], RIGHT)
+    theta = near(target, 2)
+    with torch.inference_mode():
+        plain = target.marginal_likelihood(theta)
+    leaf = theta.clone().requires_grad_()
+    found = target.marginal_likelihood(leaf)
+    found.sum().backward()
+    assert torch.equal(found.detach(), plain.clone())
+    assert leaf.grad is not None
+    assert bool(leaf.grad.isfinite().all())
