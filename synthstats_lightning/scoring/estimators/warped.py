@@ -1,0 +1,114 @@
+"""Importance sampling in coordinates that are learned, where ellipses in the parameters fail their check."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from synthstats_lightning.scoring.density.target import Target, evaluate_totals, value_and_gradient
+from synthstats_lightning.scoring.estimators.importance import Draws, acceptable, adapt, draw, refine, weigh
+from synthstats_lightning.scoring.estimators.mixture import StudentMixture, combine
+from synthstats_lightning.scoring.estimators.particles import Particles
+from synthstats_lightning.scoring.estimators.population import Pool, agree
+from synthstats_lightning.scoring.estimators.proposal import PRIOR_BOUNDS, Proposal
+from synthstats_lightning.scoring.estimators.warp import BATCH, fit_warp
+from synthstats_lightning.scoring.numerics.counted_time import counted_time
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
+
+FEWEST, MOST = 5, 64
+"""Dimensions of posteriors that it is tried with."""
+STEPS = (100, 240)
+"""Fewest steps that are worth it, and most."""
+SHARE = 0.4
+"""Of the time limit that they may take, by a count."""
+FEW_MODES = 4
+"""More modes than these no one map reaches."""
+MODES_SHARE = 0.1
+"""Share of the components at the modes that were found, beside the map's own."""
+LIGHT = 10
+"""Degrees of freedom in coordinates that have tails of their own."""
+
+
+def sample_warped(
+    target: Target,
+    modes: StudentMixture,
+    proposal: Proposal,
+    before: Draws,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> tuple[Particles, Proposal] | None:
+    """Importance sampling from a proposal whose coordinates were learned from the density's gradients.
+
+    The draws that are returned are fresh ones. They have to pass the importance sampler's own check, and to
+    agree on the evidence with the pooled draws of this proposal and of the one that failed.
+
+    Args:
+        target: The model with its data, of a density with gradients.
+        modes: A mixture with a component for each mode that is known.
+        proposal: The best that adaptation without a map came to.
+        before: As many draws of it as `importance_draws`.
+        settings: Draws, rounds and what is accepted.
+        generator: Source of randomness.
+        deadline: Checked before each step.
+
+    Returns:
+        The particles and what they were drawn from; `None` where another proposal is not worth it or fails
+        its check.
+    """
+    if proposal.mixture is None or not FEWEST <= target.dimension <= MOST or len(modes.location) > FEW_MODES:
+        return None
+    warped = _warped(target, modes, proposal.mixture, settings, generator, deadline)
+    if warped is None:
+        return None
+    learned = adapt(target, Proposal(warped, PRIOR_BOUNDS[0]), settings, generator, deadline)
+    for _ in range(settings.importance_attempts):
+        deadline.check("importance sampling")
+        draws = draw(target, learned, settings.importance_draws, generator, table=False)
+        if not bool(draws.log_weight.isfinite().any()):
+            return None
+        if acceptable(weigh(draws), settings):
+            particles = weigh(draw(target, learned, settings.importance_draws, generator))
+            pool = Pool((before, draws), (proposal, learned))
+            good = acceptable(particles, settings)
+            if good and agree(particles, pool, settings):
+                return particles, learned
+        learned = refine(learned, draws, enrich=False)
+    return None
+
+
+def _warped(
+    target: Target,
+    modes: StudentMixture,
+    mixture: StudentMixture,
+    settings: EngineSettings,
+    generator: torch.Generator,
+    deadline: Deadline,
+) -> StudentMixture | None:
+    """A component in learned coordinates, beside those at the modes; `None` where that takes too long."""
+
+    def log_density(theta: Tensor) -> Tensor:
+        return evaluate_totals(target, theta).log_joint
+
+    largest = int(mixture.log_share.argmax())
+    centre, root = mixture.location[largest], mixture.scale_tril[largest]
+    points = centre.expand(BATCH, -1)
+    each = counted_time(lambda: value_and_gradient(log_density, points)).of(1)
+    steps = min(int(SHARE * settings.time_limit / each), STEPS[1])
+    if steps < STEPS[0]:
+        return None
+    warp = fit_warp(
+        log_density, centre, root, steps, generator, lambda: deadline.check("importance sampling")
+    )
+    if warp is None:
+        return None
+    dim = len(centre)
+    own = StudentMixture(
+        torch.zeros(1, dtype=centre.dtype),
+        torch.zeros(1, dim, dtype=centre.dtype),
+        torch.eye(dim, dtype=centre.dtype)[None],
+        max(settings.degrees_of_freedom, LIGHT),
+        warp,
+    )
+    others = modes.along(warp)._replace(degrees_of_freedom=own.degrees_of_freedom)
+    return combine(own, others, MODES_SHARE) if len(others.location) else own
