@@ -30,7 +30,7 @@ from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, fin
 from synthstats_lightning.scoring.estimators.population import sample_learned
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
 from synthstats_lightning.scoring.estimators.scan import COARSE, FEWER, FINE, with_scanned
-from synthstats_lightning.scoring.estimators.warped import sample_warped
+from synthstats_lightning.scoring.estimators.warped import is_warpable, soon_warped
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     given_up,
@@ -133,7 +133,8 @@ def climb(
     if is_straight(target):
         settings = settings.for_straight(is_dear(target))
     effort, searched = 1, smooth_form(target)
-    has_gradient = not is_dear(target) and target.num_observations <= MANY_ROWS
+    few_rows = target.num_observations <= MANY_ROWS
+    has_gradient = not is_dear(target) and (few_rows or is_coupled(target))
     points = FEWER if is_dear(target) or densities_each(target) > 1 else (COARSE, FINE)
     while True:
         prior_draws = math.isqrt(effort) * settings.prior_draws
@@ -153,6 +154,10 @@ def climb(
             effort *= 2
             continue
         first = first_proposal(modes.optimum, pilot, settings)
+        if has_gradient and effort == 1 and is_warpable(target, first):
+            first, found = soon_warped(target, first, settings, generator, deadline)
+            if found is not None:
+                return Posterior(found[0], Search(pilot, found[1]), target)
         proposal = adapt(searched, first, settings, generator, deadline)
         kept = None
         for _ in range(settings.importance_attempts):
@@ -173,23 +178,16 @@ def climb(
                 # others say that the proposal misses much: it learns from them
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
-            last_draws, last_proposal = draws, proposal
             proposal = refine(proposal, draws, enrich=True)
         if kept is not None:
             return kept
-        if has_gradient and first.mixture is not None and proposal.mixture is not None:
-            warped = sample_warped(
-                target, first.mixture, last_proposal, last_draws, settings, generator, deadline
-            )
-            if warped is not None:
-                return Posterior(warped[0], Search(pilot, warped[1]), target)
         if last:
             break
         effort = settings.search_growth
     if is_noisy(target):
         # moves need a gradient
         return climb(given_up(target), full, generator, deadline)
-    if has_gradient:
+    if few_rows and not is_dear(target):
         learned = sample_learned(target, proposal, settings, generator, deadline)
         if learned is not None:
             return Posterior(learned[0], Search(pilot, learned[1]), target)

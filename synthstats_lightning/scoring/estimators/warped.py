@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import Target, evaluate_totals, value_and_gradient
 from synthstats_lightning.scoring.estimators.importance import Draws, acceptable, adapt, draw, refine, weigh
 from synthstats_lightning.scoring.estimators.mixture import StudentMixture, combine
-from synthstats_lightning.scoring.estimators.particles import Particles
+from synthstats_lightning.scoring.estimators.particles import Particles, kish
 from synthstats_lightning.scoring.estimators.population import Pool, agree
 from synthstats_lightning.scoring.estimators.proposal import PRIOR_BOUNDS, Proposal
 from synthstats_lightning.scoring.estimators.warp import BATCH, fit_warp
 from synthstats_lightning.scoring.numerics.counted_time import counted_time
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
-FEWEST, MOST = 5, 64
+FEWEST, MOST = 8, 64
 """Dimensions of posteriors that it is tried with."""
+ROUNDS = 3
+"""Rounds of adaptation before."""
+FAR = 0.8
+"""Share of the effective sample size asked for below which more rounds are not waited for."""
 STEPS = (100, 240)
 """Fewest steps that are worth it, and most."""
 SHARE = 0.4
@@ -27,6 +33,41 @@ MODES_SHARE = 0.1
 """Share of the components at the modes that were found, beside the map's own."""
 LIGHT = 10
 """Degrees of freedom in coordinates that have tails of their own."""
+
+
+def is_warpable(target: Target, proposal: Proposal) -> bool:
+    """Whether a map may be worth learning: not of few dimensions, nor of a posterior of many modes.
+
+    Args:
+        target: The model with its data, of a density with gradients.
+        proposal: With a component for each mode that is known.
+    """
+    mixture = proposal.mixture
+    return mixture is not None and FEWEST <= target.dimension <= MOST and len(mixture.location) <= FEW_MODES
+
+
+def soon_warped(
+    target: Target, first: Proposal, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
+) -> tuple[Proposal, tuple[Particles, Proposal] | None]:
+    """A few rounds of adaptation, and learned coordinates where these lead nowhere near the check.
+
+    Args:
+        target: A target that `is_warpable`.
+        first: The proposal to adapt, with a component for each mode that is known.
+        settings: Draws, rounds and what is accepted.
+        generator: Source of randomness.
+        deadline: Checked before each round.
+
+    Returns:
+        The proposal that the rounds led to, and what `sample_warped` found.
+    """
+    few = replace(settings, adaptation_rounds=ROUNDS)
+    proposal = adapt(target, first, few, generator, deadline)
+    draws = draw(target, proposal, settings.importance_draws, generator, table=False)
+    far = kish(draws.log_weight) < FAR * settings.min_ess_fraction * len(draws.theta)
+    if first.mixture is None or not far or not bool(draws.log_weight.isfinite().any()):
+        return proposal, None
+    return proposal, sample_warped(target, first.mixture, proposal, draws, settings, generator, deadline)
 
 
 def sample_warped(
@@ -56,7 +97,7 @@ def sample_warped(
         The particles and what they were drawn from; `None` where another proposal is not worth it or fails
         its check.
     """
-    if proposal.mixture is None or not FEWEST <= target.dimension <= MOST or len(modes.location) > FEW_MODES:
+    if proposal.mixture is None:
         return None
     warped = _warped(target, modes, proposal.mixture, settings, generator, deadline)
     if warped is None:

@@ -10,6 +10,7 @@ fold's posterior looks much like the full one does in its own coordinates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ WIDENING = 2.0
 """Some components of a fold's first proposal have scales this much larger than the full posterior's."""
 WIDE_SHARE = 0.25
 """Share of these components."""
+FEWEST_GIVEN = 0.5
+"""Smallest share of the rows by which components are widened as posteriors of fewer rows are."""
 FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
 MIN_ESS_FRACTION = 0.08
@@ -151,8 +154,11 @@ def nearby_posterior(
         joint = particles.log_prior + particles.log_likelihood.sum(-1)
         whole = target.standardised(particles.theta[joint.argmax()], given)
     fold = GivenRows(whole, given)
+    # given fewer rows a posterior is so much wider
+    share = max(float(given.to(torch.float64).mean()), FEWEST_GIVEN)
+    near = full._replace(scale_tril=full.scale_tril / math.sqrt(share))
     wide = full._replace(scale_tril=WIDENING * full.scale_tril)
-    mixture = combine(full, wide, WIDE_SHARE)
+    mixture = combine(near, wide, WIDE_SHARE)
     if whole is target and particles.log_proposal is not None and not is_coupled(target):
         # too few of the full posterior's draws to stand for this one, but enough to learn from
         log_weight = particles.log_weight - particles.log_likelihood[:, ~given].sum(1)
