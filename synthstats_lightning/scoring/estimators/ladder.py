@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.density.target import (
     Target,
     densities_each,
     evaluate,
+    factored_by,
     has_funnels,
     is_coupled,
     is_dear,
@@ -50,8 +51,9 @@ GOOD_ENOUGH = 0.6
 """Share of the effective sample size asked for at which the proposal of a dear target is adapted no more."""
 BRIDGE_COMPONENTS = 4
 """Student-t components kept where SMC starts: every gradient pays for each."""
-MANY_NOISY, DRAWS_OF_MANY = 1_000, 500
-"""Rows from which on densities that are estimates take so long that their draws are so many."""
+MANY_NOISY, MANY_FACTORED, DRAWS_OF_MANY = 1_000, 100, 500
+"""Rows, and dimensions of dense matrices, from which on densities that are estimates take so long that their
+draws are so many."""
 
 
 class Search(NamedTuple):
@@ -205,7 +207,7 @@ def thriftier(settings: EngineSettings, target: Target) -> EngineSettings:
             room for.
     """
     noisy, draws = is_noisy(target), max(settings.importance_draws // 4, 100)
-    if noisy and target.num_observations > MANY_NOISY:
+    if noisy and (target.num_observations > MANY_NOISY or factored_by(target) >= MANY_FACTORED):
         draws = min(settings.importance_draws, DRAWS_OF_MANY)
     return replace(
         settings,

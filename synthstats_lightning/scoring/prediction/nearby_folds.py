@@ -11,6 +11,7 @@ fold's posterior looks much like the full one does in its own coordinates.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.target import (
     Target,
     evaluate,
+    factored_by,
     finite_or_minus_infinity,
     has_funnels,
     is_coupled,
@@ -56,6 +58,8 @@ MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
 FEW_ROUNDS = 2
 """Rounds of adaptation of a refit of a dear target before it is drawn from again."""
+MANY_FACTORED = 60
+"""Dimensions of the dense matrices of each draw from which on draws are as few as where rows are many."""
 DEAR = 2
 """By what draws of refits are divided where each density is a search of its own."""
 
@@ -67,7 +71,8 @@ def of_refits(target: Target, settings: EngineSettings) -> EngineSettings:
         target: What is refitted.
         settings: Those of other targets; also of estimates, whose noise takes all draws.
     """
-    if is_noisy(target) and target.num_observations > MANY_NOISY:
+    many = target.num_observations > MANY_NOISY or factored_by(target) >= MANY_FACTORED
+    if is_noisy(target) and many:
         return replace(settings, fold_draws=min(settings.fold_draws, DRAWS_OF_MANY))
     if is_noisy(target) or not is_dear(target):
         return settings
@@ -193,12 +198,12 @@ def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[T
     whole, theta = near.whole, near.particles.theta
     if is_coupled(whole):
         # all rows' densities would take as many times as long
+        added: Callable[[Tensor, Tensor], Tensor] | None = getattr(whole, "added_densities", None)
+        if is_noisy(whole) and added is not None:
+            # of an estimate only what comes by the same random numbers
+            return finite_or_minus_infinity(added(theta, given)[:, row])
         every = log_likelihood_of(whole, theta, torch.ones_like(given))
-        # of an estimate only what comes by the same random numbers
-        noisy = is_noisy(whole)
-        others = log_likelihood_of(whole, theta, given) if noisy else near.particles.log_likelihood.sum(-1)
-        own = every - others
-        return finite_or_minus_infinity(own)
+        return finite_or_minus_infinity(every - near.particles.log_likelihood.sum(-1))
     return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
 
 

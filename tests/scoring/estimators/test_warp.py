@@ -208,9 +208,7 @@ def test_the_same_draws_give_the_same_map() -> None:
         return target.log_prior(theta) + target.log_likelihood(theta).sum(1)
 
     centre, root = torch.zeros(5, dtype=torch.float64), torch.eye(5, dtype=torch.float64)
-    one, other = (
-        fit_warp(log_density, centre, root, 20, torch.Generator().manual_seed(7)) for _ in range(2)
-    )
+    one, other = (fit_warp(log_density, centre, root, 20, torch.Generator().manual_seed(7)) for _ in range(2))
     assert one is not None
     assert other is not None
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
