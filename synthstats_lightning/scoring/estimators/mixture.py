@@ -77,10 +77,12 @@ class ComponentDensities(NamedTuple):
     Attributes:
         log_density: Log density of each component, without its share `[components, particles]`.
         distance: Squared Mahalanobis distance `[components, particles]`.
+        place: Where the particles are among the components `[particles, dim]`.
     """
 
     log_density: Float[Tensor, "components particles"]
     distance: Float[Tensor, "components particles"]
+    place: Float[Tensor, "particles dim"]
 
 
 def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles dim"]) -> ComponentDensities:
@@ -100,7 +102,8 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
         math.lgamma(0.5 * (nu + dimension)) - math.lgamma(0.5 * nu) - 0.5 * dimension * math.log(nu * math.pi)
     )
     log_density = constant - log_det - 0.5 * (nu + dimension) * torch.log1p(distance / nu)
-    return ComponentDensities(log_density if log_jacobian is None else log_density - log_jacobian, distance)
+    log_density = log_density if log_jacobian is None else log_density - log_jacobian
+    return ComponentDensities(log_density, distance, theta)
 
 
 def mixture_log_prob(mixture: StudentMixture, components: ComponentDensities) -> Float[Tensor, " particles"]:
@@ -193,8 +196,8 @@ def refine_mixture(
     log_weight = log_weight - log_weight.logsumexp(0)
     weight = log_weight.clamp_max(-0.5 * math.log(count)).exp()
     weight = weight / weight.sum()
-    log_density, distance = component_densities(mixture, theta) if components is None else components
-    theta = mixture.coordinates(theta)
+    components = component_densities(mixture, theta) if components is None else components
+    log_density, distance, theta = components
     responsibility = weight * (log_density + mixture.log_share[:, None]).softmax(0)
     mass = responsibility.sum(1)
     effective = mass.square() / responsibility.square().sum(1).clamp_min(torch.finfo(mass.dtype).tiny)

@@ -23,6 +23,9 @@ ROUNDS = 3
 """Rounds of adaptation before."""
 FAR = 0.8
 """Share of the effective sample size asked for below which more rounds are not waited for."""
+MIDDLING, CHEAP = 0.4, 0.1
+"""Effective sample size over draws below which a map is learned that takes little, as a share of the time
+limit: what is left out of a posterior then needs fewer refits."""
 STEPS = (100, 240)
 """Fewest steps that are worth it, and most."""
 SHARE = 0.4
@@ -64,9 +67,13 @@ def soon_warped(
     few = replace(settings, adaptation_rounds=ROUNDS)
     proposal = adapt(target, first, few, generator, deadline)
     draws = draw(target, proposal, settings.importance_draws, generator, table=False)
-    far = kish(draws.log_weight) < FAR * settings.min_ess_fraction * len(draws.theta)
-    if first.mixture is None or not far or not bool(draws.log_weight.isfinite().any()):
+    if first.mixture is None or proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
         return proposal, None
+    share = kish(draws.log_weight) / len(draws.theta)
+    if share > FAR * settings.min_ess_fraction:
+        cheap = STEPS[1] * _step_time(target, proposal.mixture) < CHEAP * settings.time_limit
+        if not cheap or share > MIDDLING:
+            return proposal, None
     return proposal, sample_warped(target, first.mixture, proposal, draws, settings, generator, deadline)
 
 
@@ -133,9 +140,7 @@ def _warped(
 
     largest = int(mixture.log_share.argmax())
     centre, root = mixture.location[largest], mixture.scale_tril[largest]
-    points = centre.expand(BATCH, -1)
-    each = counted_time(lambda: value_and_gradient(log_density, points)).of(1)
-    steps = min(int(SHARE * settings.time_limit / each), STEPS[1])
+    steps = min(int(SHARE * settings.time_limit / _step_time(target, mixture)), STEPS[1])
     if steps < STEPS[0]:
         return None
     warp = fit_warp(
@@ -153,3 +158,13 @@ def _warped(
     )
     others = modes.along(warp)._replace(degrees_of_freedom=own.degrees_of_freedom)
     return combine(own, others, MODES_SHARE) if len(others.location) else own
+
+
+def _step_time(target: Target, mixture: StudentMixture) -> float:
+    """Seconds of a step, by a count of operations."""
+    points = mixture.centres[:1].expand(BATCH, -1)
+
+    def log_density(theta: Tensor) -> Tensor:
+        return evaluate_totals(target, theta).log_joint
+
+    return counted_time(lambda: value_and_gradient(log_density, points)).of(1)

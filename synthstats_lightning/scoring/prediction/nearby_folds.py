@@ -44,6 +44,7 @@ from synthstats_lightning.scoring.estimators.particles import Particles
 from synthstats_lightning.scoring.estimators.proposal import Proposal
 from synthstats_lightning.scoring.estimators.psis import good_pareto_k
 from synthstats_lightning.scoring.prediction.given_rows import GivenRows
+from synthstats_lightning.scoring.prediction.one_line import stretched
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 WIDENING = 2.0
@@ -56,6 +57,8 @@ FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
 MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
+LEARNED_FROM = 4000
+"""Draws of the full posterior that folds' proposals are learned from, about."""
 FEW_ROUNDS = 2
 """Rounds of adaptation of a refit of a dear target before it is drawn from again."""
 MANY_FACTORED = 60
@@ -168,8 +171,14 @@ def nearby_posterior(
         # too few of the full posterior's draws to stand for this one, but enough to learn from
         log_weight = particles.log_weight - particles.log_likelihood[:, ~given].sum(1)
         if bool(log_weight.isfinite().any()):
+            if components is None:
+                components = component_densities(full, particles.theta)
             learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight), components)
             mixture = combine(learned, mixture, FULL_SHARE)
+            (left,) = (~given).nonzero(as_tuple=True)
+            row = particles.log_likelihood[:, left[0]]
+            own = None if len(left) > 1 else stretched(full, components.place, particles.log_weight, row)
+            mixture = mixture if own is None else combine(own, mixture, FULL_SHARE)
     proposal = Proposal(mixture, search.proposal.prior_fraction)
     for attempt in range(settings.importance_attempts):
         deadline.check("refits")
@@ -183,13 +192,13 @@ def nearby_posterior(
         if attempt == 0:
             # a proposal need not know the noise of what it is for
             smooth = GivenRows(smooth_form(whole), given)
-            own = adapt(smooth, refine(proposal, drawn, enrich=False), settings, generator, deadline)
+            found = adapt(smooth, refine(proposal, drawn, enrich=False), settings, generator, deadline)
         else:
-            own = refine(proposal, drawn, enrich=True)
-        if own.mixture is None:
+            found = refine(proposal, drawn, enrich=True)
+        if found.mixture is None:
             return None
         # the density of an outlier is large only where the full posterior is
-        proposal = Proposal(combine(own.mixture, full, FULL_SHARE), own.prior_fraction)
+        proposal = Proposal(combine(found.mixture, full, FULL_SHARE), found.prior_fraction)
     return None
 
 
@@ -205,6 +214,17 @@ def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[T
         every = log_likelihood_of(whole, theta, torch.ones_like(given))
         return finite_or_minus_infinity(every - near.particles.log_likelihood.sum(-1))
     return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
+
+
+def _some(particles: Particles) -> Particles:
+    """No more weighted draws than proposals learn from."""
+    every = max(1, len(particles.theta) // LEARNED_FROM)
+    return particles._replace(
+        theta=particles.theta[::every],
+        log_weight=particles.log_weight[::every],
+        log_prior=particles.log_prior[::every],
+        log_likelihood=particles.log_likelihood[::every],
+    )
 
 
 def nearby_folds(
@@ -231,6 +251,8 @@ def nearby_folds(
         Weighted draws, `None` for the folds whose sampler fails its check.
     """
     found: list[FoldSample | None] = []
+    if particles.log_proposal is not None:
+        particles = _some(particles)
     mixture = search.proposal.mixture
     components = None
     if mixture is not None and not has_funnels(target) and not is_coupled(target):
