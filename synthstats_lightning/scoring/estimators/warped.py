@@ -7,7 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from synthstats_lightning.scoring.density.target import Target, evaluate_totals, value_and_gradient
+from synthstats_lightning.scoring.density.target import (
+    Target,
+    evaluate_totals,
+    is_straight,
+    value_and_gradient,
+)
 from synthstats_lightning.scoring.estimators.importance import Draws, acceptable, adapt, draw, refine, weigh
 from synthstats_lightning.scoring.estimators.mixture import StudentMixture, combine
 from synthstats_lightning.scoring.estimators.particles import Particles, kish
@@ -23,7 +28,7 @@ ROUNDS = 3
 """Rounds of adaptation before."""
 FAR = 0.8
 """Share of the effective sample size asked for below which more rounds are not waited for."""
-MIDDLING, CHEAP = 0.4, 0.1
+MIDDLING, CHEAP = 0.4, 0.05
 """Effective sample size over draws below which a map is learned that takes little, as a share of the time
 limit: what is left out of a posterior then needs fewer refits."""
 STEPS = (100, 240)
@@ -71,8 +76,9 @@ def soon_warped(
         return proposal, None
     share = kish(draws.log_weight) / len(draws.theta)
     if share > FAR * settings.min_ess_fraction:
-        cheap = STEPS[1] * _step_time(target, proposal.mixture) < CHEAP * settings.time_limit
-        if not cheap or share > MIDDLING:
+        if share > MIDDLING or is_straight(target):
+            return proposal, None
+        if not STEPS[1] * _step_time(target, proposal.mixture) < CHEAP * settings.time_limit:
             return proposal, None
     return proposal, sample_warped(target, first.mixture, proposal, draws, settings, generator, deadline)
 

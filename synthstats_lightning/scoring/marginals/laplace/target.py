@@ -400,10 +400,8 @@ class LaplaceIntegrated:
     def _total(
         self, theta: Tensor, given: Tensor, draws: int | None = None, added: list[Tensor] | None = None
     ) -> Tensor:
-        if draws is None:
-            few = self.copies.number <= MANY
-            draws = ALONE if self.dimension == 0 else DRAWS if few else DRAWS_OF_MANY
-        found = []
+        few = DRAWS if self.copies.number <= MANY else DRAWS_OF_MANY
+        draws, found = draws or (ALONE if self.dimension == 0 else few), []
         with torch.no_grad():
             for part in self._parts(theta, (draws if self.corrected else 1) * self._width):
                 proposal = self._propose(part, given)
