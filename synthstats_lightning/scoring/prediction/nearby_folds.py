@@ -57,6 +57,9 @@ FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
 MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
+LINE_DIMENSIONS, LINE_SHARE = 5, 0.5
+"""Dimensions from which on components that are wider all round lose most draws, and the share of those
+that are stretched along one line."""
 LEARNED_FROM = 4000
 """Draws of the full posterior that folds' proposals are learned from, about."""
 FEW_ROUNDS = 2
@@ -176,9 +179,10 @@ def nearby_posterior(
             learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight), components)
             mixture = combine(learned, mixture, FULL_SHARE)
             (left,) = (~given).nonzero(as_tuple=True)
-            row = particles.log_likelihood[:, left[0]]
-            own = None if len(left) > 1 else stretched(full, components.place, particles.log_weight, row)
-            mixture = mixture if own is None else combine(own, mixture, FULL_SHARE)
+            if len(left) == 1 and target.dimension >= LINE_DIMENSIONS:
+                row = particles.log_likelihood[:, left[0]]
+                own = stretched(full, components.place, particles.log_weight, row)
+                mixture = mixture if own is None else combine(mixture, own, LINE_SHARE)
     proposal = Proposal(mixture, search.proposal.prior_fraction)
     for attempt in range(settings.importance_attempts):
         deadline.check("refits")
@@ -210,7 +214,8 @@ def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[T
         added: Callable[[Tensor, Tensor], Tensor] | None = getattr(whole, "added_densities", None)
         if is_noisy(whole) and added is not None:
             # of an estimate only what comes by the same random numbers
-            return finite_or_minus_infinity(added(theta, given)[:, row])
+            possible = near.particles.log_likelihood.sum(-1).isfinite()
+            return torch.where(possible, finite_or_minus_infinity(added(theta, given)[:, row]), -math.inf)
         every = log_likelihood_of(whole, theta, torch.ones_like(given))
         return finite_or_minus_infinity(every - near.particles.log_likelihood.sum(-1))
     return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
