@@ -23,7 +23,7 @@ from synthstats_lightning.scoring.density.target import (
     smooth_form,
 )
 from synthstats_lightning.scoring.estimators.effort import bridge_with_check
-from synthstats_lightning.scoring.estimators.importance import acceptable, adapt, draw, refine, weigh
+from synthstats_lightning.scoring.estimators.importance import Draws, acceptable, adapt, draw, refine, weigh
 from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_modes
 from synthstats_lightning.scoring.estimators.optimise import distinct
 from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
@@ -31,7 +31,7 @@ from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, fin
 from synthstats_lightning.scoring.estimators.population import sample_learned
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
 from synthstats_lightning.scoring.estimators.scan import COARSE, FEWER, FINE, with_scanned
-from synthstats_lightning.scoring.estimators.warped import is_warpable, soon_warped
+from synthstats_lightning.scoring.estimators.warped import is_warpable, sample_warped, soon_warped
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     given_up,
@@ -156,10 +156,13 @@ def climb(
             effort *= 2
             continue
         first = first_proposal(modes.optimum, pilot, settings)
-        if has_gradient and effort == 1 and is_warpable(target, first):
-            first, found = soon_warped(target, first, settings, generator, deadline)
+        warpable = has_gradient and effort == 1 and is_warpable(target, first)
+        if warpable:
+            first, found, tried = soon_warped(target, first, settings, generator, deadline)
             if found is not None:
                 return Posterior(found[0], Search(pilot, found[1]), target)
+            warpable = not tried
+        before: tuple[Proposal, Draws] | None = None
         proposal = adapt(searched, first, settings, generator, deadline)
         kept = None
         for _ in range(settings.importance_attempts):
@@ -180,9 +183,14 @@ def climb(
                 # others say that the proposal misses much: it learns from them
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
+            before = (proposal, draws) if warpable else None
             proposal = refine(proposal, draws, enrich=True)
         if kept is not None:
             return kept
+        if before is not None and first.mixture is not None:
+            found = sample_warped(target, first.mixture, *before, settings, generator, deadline)
+            if found is not None:
+                return Posterior(found[0], Search(pilot, found[1]), target)
         if last:
             break
         effort = settings.search_growth

@@ -56,7 +56,7 @@ def is_warpable(target: Target, proposal: Proposal) -> bool:
 
 def soon_warped(
     target: Target, first: Proposal, settings: EngineSettings, generator: torch.Generator, deadline: Deadline
-) -> tuple[Proposal, tuple[Particles, Proposal] | None]:
+) -> tuple[Proposal, tuple[Particles, Proposal] | None, bool]:
     """A few rounds of adaptation, and learned coordinates where these lead nowhere near the check.
 
     Args:
@@ -67,20 +67,26 @@ def soon_warped(
         deadline: Checked before each round.
 
     Returns:
-        The proposal that the rounds led to, and what `sample_warped` found.
+        The proposal that the rounds led to, what `sample_warped` found, and whether that was tried.
     """
     few = replace(settings, adaptation_rounds=ROUNDS)
     proposal = adapt(target, first, few, generator, deadline)
-    draws = draw(target, proposal, settings.importance_draws, generator, table=False)
+    # few draws often miss the tail that says how far a proposal is
+    count = settings.adaptation_draws if is_straight(target) else settings.importance_draws
+    draws = draw(target, proposal, count, generator, table=False)
     if first.mixture is None or proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
-        return proposal, None
+        return proposal, None, False
     share = kish(draws.log_weight) / len(draws.theta)
     if share > FAR * settings.min_ess_fraction:
         if share > MIDDLING or is_straight(target):
-            return proposal, None
+            return proposal, None, False
         if not STEPS[1] * _step_time(target, proposal.mixture) < CHEAP * settings.time_limit:
-            return proposal, None
-    return proposal, sample_warped(target, first.mixture, proposal, draws, settings, generator, deadline)
+            return proposal, None, False
+    before = draws
+    if count < settings.importance_draws:
+        before = draw(target, proposal, settings.importance_draws, generator, table=False)
+    found = sample_warped(target, first.mixture, proposal, before, settings, generator, deadline)
+    return proposal, found, True
 
 
 def sample_warped(
