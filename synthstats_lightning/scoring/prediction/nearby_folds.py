@@ -57,7 +57,7 @@ FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
 MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
-LINE_DIMENSIONS, LINE_SHARE = 5, 0.5
+LINE_DIMENSIONS, LINE_SHARE = 8, 0.5
 """Dimensions from which on components that are wider all round lose most draws, and the share of those
 that are stretched along one line."""
 LEARNED_FROM = 4000
@@ -166,7 +166,7 @@ def nearby_posterior(
         whole = target.standardised(particles.theta[joint.argmax()], given)
     fold = GivenRows(whole, given)
     # given fewer rows a posterior is so much wider
-    share = max(float(given.to(torch.float64).mean()), FEWEST_GIVEN)
+    share = max(float(given.to(torch.float64).mean()), FEWEST_GIVEN) if int((~given).sum()) > 1 else 1.0
     near = full._replace(scale_tril=full.scale_tril / math.sqrt(share))
     wide = full._replace(scale_tril=WIDENING * full.scale_tril)
     mixture = combine(near, wide, WIDE_SHARE)
