@@ -221,6 +221,11 @@ def is_dear(target: Target) -> bool:
     return is_noisy(target) or bool(getattr(target, "dear", False))
 
 
+def factored_by(target: Target) -> int:
+    """Dimensions of the dense matrices that each density of a target factors, 0 where these are small."""
+    return int(getattr(target, "factored", 0))
+
+
 def is_straight(target: Target) -> bool:
     """Whether a target's coordinates were made for its posterior to be nearly normal in them."""
     return bool(getattr(target, "straight", False))

@@ -14,6 +14,7 @@ from synthstats_lightning.scoring.density.target import (
     Target,
     densities_each,
     evaluate,
+    factored_by,
     has_funnels,
     is_coupled,
     is_dear,
@@ -22,7 +23,7 @@ from synthstats_lightning.scoring.density.target import (
     smooth_form,
 )
 from synthstats_lightning.scoring.estimators.effort import bridge_with_check
-from synthstats_lightning.scoring.estimators.importance import acceptable, adapt, draw, refine, weigh
+from synthstats_lightning.scoring.estimators.importance import Draws, acceptable, adapt, draw, refine, weigh
 from synthstats_lightning.scoring.estimators.modes import MOST_UNSEEN, survey_modes
 from synthstats_lightning.scoring.estimators.optimise import distinct
 from synthstats_lightning.scoring.estimators.particles import Particles, systematic_resample
@@ -30,6 +31,7 @@ from synthstats_lightning.scoring.estimators.pilot import Pilot, draw_pilot, fin
 from synthstats_lightning.scoring.estimators.population import sample_learned
 from synthstats_lightning.scoring.estimators.proposal import PRIOR, Proposal, first_proposal
 from synthstats_lightning.scoring.estimators.scan import COARSE, FEWER, FINE, with_scanned
+from synthstats_lightning.scoring.estimators.warped import is_warpable, sample_warped, soon_warped
 from synthstats_lightning.scoring.marginals.integration import (
     checked_at,
     given_up,
@@ -49,8 +51,9 @@ GOOD_ENOUGH = 0.6
 """Share of the effective sample size asked for at which the proposal of a dear target is adapted no more."""
 BRIDGE_COMPONENTS = 4
 """Student-t components kept where SMC starts: every gradient pays for each."""
-MANY_NOISY, DRAWS_OF_MANY = 1_000, 500
-"""Rows from which on densities that are estimates take so long that their draws are so many."""
+MANY_NOISY, MANY_FACTORED, DRAWS_OF_MANY = 1_000, 100, 500
+"""Rows, and dimensions of dense matrices, from which on densities that are estimates take so long that their
+draws are so many."""
 
 
 class Search(NamedTuple):
@@ -132,6 +135,8 @@ def climb(
     if is_straight(target):
         settings = settings.for_straight(is_dear(target))
     effort, searched = 1, smooth_form(target)
+    few_rows = target.num_observations <= MANY_ROWS
+    has_gradient = not is_dear(target) and (few_rows or is_coupled(target))
     points = FEWER if is_dear(target) or densities_each(target) > 1 else (COARSE, FINE)
     while True:
         prior_draws = math.isqrt(effort) * settings.prior_draws
@@ -150,8 +155,15 @@ def climb(
                 return Posterior(particles, Search(pilot, PRIOR), target)
             effort *= 2
             continue
-        proposal = first_proposal(modes.optimum, pilot, settings)
-        proposal = adapt(searched, proposal, settings, generator, deadline)
+        first = first_proposal(modes.optimum, pilot, settings)
+        warpable = has_gradient and effort == 1 and is_warpable(target, first)
+        if warpable:
+            first, found, tried = soon_warped(target, first, settings, generator, deadline)
+            if found is not None:
+                return Posterior(found[0], Search(pilot, found[1]), target)
+            warpable = not tried
+        before: tuple[Proposal, Draws] | None = None
+        proposal = adapt(searched, first, settings, generator, deadline)
         kept = None
         for _ in range(settings.importance_attempts):
             deadline.check("importance sampling")
@@ -171,16 +183,21 @@ def climb(
                 # others say that the proposal misses much: it learns from them
             if proposal.mixture is None or not bool(draws.log_weight.isfinite().any()):
                 break
+            before = (proposal, draws) if warpable else None
             proposal = refine(proposal, draws, enrich=True)
         if kept is not None:
             return kept
+        if before is not None and first.mixture is not None:
+            found = sample_warped(target, first.mixture, *before, settings, generator, deadline)
+            if found is not None:
+                return Posterior(found[0], Search(pilot, found[1]), target)
         if last:
             break
         effort = settings.search_growth
     if is_noisy(target):
         # moves need a gradient
         return climb(given_up(target), full, generator, deadline)
-    if not is_dear(target) and target.num_observations <= MANY_ROWS:
+    if few_rows and not is_dear(target):
         learned = sample_learned(target, proposal, settings, generator, deadline)
         if learned is not None:
             return Posterior(learned[0], Search(pilot, learned[1]), target)
@@ -198,7 +215,7 @@ def thriftier(settings: EngineSettings, target: Target) -> EngineSettings:
             room for.
     """
     noisy, draws = is_noisy(target), max(settings.importance_draws // 4, 100)
-    if noisy and target.num_observations > MANY_NOISY:
+    if noisy and (target.num_observations > MANY_NOISY or factored_by(target) >= MANY_FACTORED):
         draws = min(settings.importance_draws, DRAWS_OF_MANY)
     return replace(
         settings,

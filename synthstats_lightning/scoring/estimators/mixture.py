@@ -9,11 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.scoring.estimators.warp import Warp
+
 MIN_SHARE = 1e-3
 """Components that carry less of the posterior than this, relative to the largest, are dropped."""
 
 NEW_SHARE = 0.3
 """Share that a new component starts with; the next EM step corrects it."""
+SHORT = 1e-3
+"""Step of the differences by which a component is carried to other coordinates, in its own scales."""
 
 
 class StudentMixture(NamedTuple):
@@ -24,12 +28,44 @@ class StudentMixture(NamedTuple):
         location: Centres `[components, dim]`.
         scale_tril: Lower Cholesky factors of the scale matrices `[components, dim, dim]`.
         degrees_of_freedom: Degrees of freedom of every component, a whole number.
+        warp: The map from the coordinates that the components are in to parameters; `None` where these are
+            the parameters.
     """
 
     log_share: Float[Tensor, " components"]
     location: Float[Tensor, "components dim"]
     scale_tril: Float[Tensor, "components dim dim"]
     degrees_of_freedom: int
+    warp: Warp | None = None
+
+    def coordinates(self, theta: Float[Tensor, "particles dim"]) -> Float[Tensor, "particles dim"]:
+        """Where parameters are among the components.
+
+        Args:
+            theta: Unconstrained parameters.
+        """
+        return theta if self.warp is None else self.warp.coordinates(theta)
+
+    @property
+    def centres(self) -> Float[Tensor, "components dim"]:
+        """Parameters at the components' centres."""
+        return self.location if self.warp is None else self.warp.parameters(self.location)[0]
+
+    def along(self, warp: Warp | None) -> StudentMixture:
+        """About the same mixture in the coordinates of a map, each component as they are near its centre.
+
+        Args:
+            warp: The map; a mixture that has one already must have the same.
+        """
+        if warp is None or self.warp is not None:
+            return self
+        moved = self.location[:, None] + SHORT * torch.nn.functional.pad(self.scale_tril.mT, (0, 0, 1, 0))
+        there = warp.coordinates(moved.flatten(0, 1)).reshape(moved.shape)
+        root = ((there[:, 1:] - there[:, :1]) / SHORT).mT
+        scale_tril, info = torch.linalg.cholesky_ex(root @ root.mT)
+        kept = (info == 0) & scale_tril.isfinite().flatten(1).all(1) & there.isfinite().flatten(1).all(1)
+        log_share = self.log_share[kept].log_softmax(0)
+        return StudentMixture(log_share, there[kept, 0], scale_tril[kept], self.degrees_of_freedom, warp)
 
 
 class ComponentDensities(NamedTuple):
@@ -41,15 +77,21 @@ class ComponentDensities(NamedTuple):
     Attributes:
         log_density: Log density of each component, without its share `[components, particles]`.
         distance: Squared Mahalanobis distance `[components, particles]`.
+        place: Where the particles are among the components `[particles, dim]`.
     """
 
     log_density: Float[Tensor, "components particles"]
     distance: Float[Tensor, "components particles"]
+    place: Float[Tensor, "particles dim"]
 
 
 def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles dim"]) -> ComponentDensities:
     """Log density and squared distance of each particle under each component."""
     dimension = theta.shape[-1]
+    log_jacobian = None
+    if mixture.warp is not None:
+        theta = mixture.warp.coordinates(theta)
+        log_jacobian = mixture.warp.parameters(theta)[1]
     nu = mixture.degrees_of_freedom
     eye = torch.eye(dimension, dtype=theta.dtype).expand_as(mixture.scale_tril)
     whiten = torch.linalg.solve_triangular(mixture.scale_tril, eye, upper=False)
@@ -59,9 +101,9 @@ def component_densities(mixture: StudentMixture, theta: Float[Tensor, "particles
     constant = (
         math.lgamma(0.5 * (nu + dimension)) - math.lgamma(0.5 * nu) - 0.5 * dimension * math.log(nu * math.pi)
     )
-    return ComponentDensities(
-        constant - log_det - 0.5 * (nu + dimension) * torch.log1p(distance / nu), distance
-    )
+    log_density = constant - log_det - 0.5 * (nu + dimension) * torch.log1p(distance / nu)
+    log_density = log_density if log_jacobian is None else log_density - log_jacobian
+    return ComponentDensities(log_density, distance, theta)
 
 
 def mixture_log_prob(mixture: StudentMixture, components: ComponentDensities) -> Float[Tensor, " particles"]:
@@ -94,7 +136,7 @@ def sample_mixture(
     draws = torch.empty_like(normal)
     for k, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         torch.addmm(mixture.location[k], normal[start:end], mixture.scale_tril[k].T, out=draws[start:end])
-    return draws
+    return draws if mixture.warp is None else mixture.warp.parameters(draws)[0]
 
 
 def chi_square(nu: int, count: int, generator: torch.Generator) -> Float[Tensor, " draws"]:
@@ -119,7 +161,7 @@ def combine(first: StudentMixture, second: StudentMixture, share: float) -> Stud
 
     Args:
         first: The first of the two mixtures.
-        second: Another, with the same degrees of freedom.
+        second: Another, with the same degrees of freedom and in the same coordinates.
         share: Of the second, between 0 and 1.
     """
     return StudentMixture(
@@ -127,6 +169,7 @@ def combine(first: StudentMixture, second: StudentMixture, share: float) -> Stud
         torch.cat([first.location, second.location]),
         torch.cat([first.scale_tril, second.scale_tril]),
         first.degrees_of_freedom,
+        first.warp,
     )
 
 
@@ -153,7 +196,8 @@ def refine_mixture(
     log_weight = log_weight - log_weight.logsumexp(0)
     weight = log_weight.clamp_max(-0.5 * math.log(count)).exp()
     weight = weight / weight.sum()
-    log_density, distance = component_densities(mixture, theta) if components is None else components
+    components = component_densities(mixture, theta) if components is None else components
+    log_density, distance, theta = components
     responsibility = weight * (log_density + mixture.log_share[:, None]).softmax(0)
     mass = responsibility.sum(1)
     effective = mass.square() / responsibility.square().sum(1).clamp_min(torch.finfo(mass.dtype).tiny)
@@ -171,7 +215,8 @@ def refine_mixture(
     used = mass >= MIN_SHARE * mass.max()
     if not bool(used.any()):  # draws too far out for any component's density
         return mixture
-    return StudentMixture((mass[used] / mass[used].sum()).log(), location[used], scale_tril[used], nu)
+    log_share = (mass[used] / mass[used].sum()).log()
+    return StudentMixture(log_share, location[used], scale_tril[used], nu, mixture.warp)
 
 
 def add_component(
@@ -188,6 +233,7 @@ def add_component(
         log_weight: Their log importance weights, at least one finite.
     """
     count, dimension = theta.shape
+    theta = mixture.coordinates(theta)
     centre = theta[log_weight.argmax()]
     ordered = theta.sort(0).values
     spread = (ordered[3 * count // 4] - ordered[count // 4]).clamp_min(1e-12)
@@ -200,7 +246,6 @@ def add_component(
     scale_tril, info = torch.linalg.cholesky_ex(scale + 1e-9 * torch.diag(scale.diagonal().clamp_min(1e-16)))
     if int(info) != 0:
         return mixture
-    added = StudentMixture(
-        torch.zeros(1, dtype=theta.dtype), centre[None], scale_tril[None], mixture.degrees_of_freedom
-    )
+    share = torch.zeros(1, dtype=theta.dtype)
+    added = mixture._replace(log_share=share, location=centre[None], scale_tril=scale_tril[None])
     return combine(mixture, added, NEW_SHARE)

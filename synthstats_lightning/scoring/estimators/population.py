@@ -123,7 +123,7 @@ def sample_learned(
         settled = share > settings.good_ess_fraction or stale >= PATIENCE or index == ROUNDS - 1
         if pool.draws and settled and acceptable(weigh(draws), settings):
             particles = weigh(draw(target, proposal, settings.importance_draws, generator))
-            if acceptable(particles, settings) and _agree(particles, pool, settings):
+            if acceptable(particles, settings) and agree(particles, pool, settings):
                 return particles, proposal
         pool = pool.with_round(draws, proposal)
         mixture = fitted(pool.theta, pool.log_weight, settings.degrees_of_freedom, generator)
@@ -131,8 +131,14 @@ def sample_learned(
     return None
 
 
-def _agree(particles: Particles, pool: Pool, settings: EngineSettings) -> bool:
-    """Whether the evidence is precise enough, and that of the draws which a proposal was fitted to."""
+def agree(particles: Particles, pool: Pool, settings: EngineSettings) -> bool:
+    """Whether the evidence is precise enough, and near that of the draws which a proposal was fitted to.
+
+    Args:
+        particles: Fresh draws of the proposal.
+        pool: The draws it was fitted to.
+        settings: What is accepted.
+    """
     pooled = pool.log_weight
     drift = abs(particles.log_evidence - log_mean_exp(pooled))
     joint = math.hypot(particles.log_evidence_se, log_mean_se(pooled))

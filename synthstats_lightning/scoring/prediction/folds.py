@@ -210,7 +210,7 @@ def _fold_mixtures(
         # modes that one row of so many moves far are left to the rounds of adaptation
         return [full] * len(rows)
     target = smooth_form(target)
-    starts = full.location[full.log_share.argsort(descending=True, stable=True)[:FOLD_MODES]]
+    starts = full.centres[full.log_share.argsort(descending=True, stable=True)[:FOLD_MODES]]
     fold = torch.arange(len(rows)).repeat_interleave(len(starts))
 
     def log_density(theta: Tensor, group: Tensor) -> Tensor:
@@ -227,7 +227,8 @@ def _fold_mixtures(
             mixtures.append(full)
             continue
         own = laplace_mixture(optimum, kept, pilot.spread, full.degrees_of_freedom)
-        mixtures.append(combine(full, own, 0.5))
+        own = own.along(full.warp)
+        mixtures.append(combine(full, own, 0.5) if len(own.location) else full)
     return mixtures
 
 

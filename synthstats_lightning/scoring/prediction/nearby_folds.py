@@ -10,6 +10,8 @@ fold's posterior looks much like the full one does in its own coordinates.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.density.target import (
     Target,
     evaluate,
+    factored_by,
     finite_or_minus_infinity,
     has_funnels,
     is_coupled,
@@ -41,18 +44,28 @@ from synthstats_lightning.scoring.estimators.particles import Particles
 from synthstats_lightning.scoring.estimators.proposal import Proposal
 from synthstats_lightning.scoring.estimators.psis import good_pareto_k
 from synthstats_lightning.scoring.prediction.given_rows import GivenRows
+from synthstats_lightning.scoring.prediction.one_line import stretched
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
 WIDENING = 2.0
 """Some components of a fold's first proposal have scales this much larger than the full posterior's."""
 WIDE_SHARE = 0.25
 """Share of these components."""
+FEWEST_GIVEN = 0.5
+"""Smallest share of the rows by which components are widened as posteriors of fewer rows are."""
 FULL_SHARE = 0.4
 """Share of the full posterior's components in an adapted proposal."""
 MIN_ESS_FRACTION = 0.08
 """Smallest accepted effective sample size over draws of a fold."""
+LINE_DIMENSIONS, LINE_SHARE = 8, 0.5
+"""Dimensions from which on components that are wider all round lose most draws, and the share of those
+that are stretched along one line."""
+LEARNED_FROM = 4000
+"""Draws of the full posterior that folds' proposals are learned from, about."""
 FEW_ROUNDS = 2
 """Rounds of adaptation of a refit of a dear target before it is drawn from again."""
+MANY_FACTORED = 60
+"""Dimensions of the dense matrices of each draw from which on draws are as few as where rows are many."""
 DEAR = 2
 """By what draws of refits are divided where each density is a search of its own."""
 
@@ -64,7 +77,8 @@ def of_refits(target: Target, settings: EngineSettings) -> EngineSettings:
         target: What is refitted.
         settings: Those of other targets; also of estimates, whose noise takes all draws.
     """
-    if is_noisy(target) and target.num_observations > MANY_NOISY:
+    many = target.num_observations > MANY_NOISY or factored_by(target) >= MANY_FACTORED
+    if is_noisy(target) and many:
         return replace(settings, fold_draws=min(settings.fold_draws, DRAWS_OF_MANY))
     if is_noisy(target) or not is_dear(target):
         return settings
@@ -151,14 +165,24 @@ def nearby_posterior(
         joint = particles.log_prior + particles.log_likelihood.sum(-1)
         whole = target.standardised(particles.theta[joint.argmax()], given)
     fold = GivenRows(whole, given)
+    # given fewer rows a posterior is so much wider
+    share = max(float(given.to(torch.float64).mean()), FEWEST_GIVEN) if int((~given).sum()) > 1 else 1.0
+    near = full._replace(scale_tril=full.scale_tril / math.sqrt(share))
     wide = full._replace(scale_tril=WIDENING * full.scale_tril)
-    mixture = combine(full, wide, WIDE_SHARE)
+    mixture = combine(near, wide, WIDE_SHARE)
     if whole is target and particles.log_proposal is not None and not is_coupled(target):
         # too few of the full posterior's draws to stand for this one, but enough to learn from
         log_weight = particles.log_weight - particles.log_likelihood[:, ~given].sum(1)
         if bool(log_weight.isfinite().any()):
+            if components is None:
+                components = component_densities(full, particles.theta)
             learned = refine_mixture(full, particles.theta, finite_or_minus_infinity(log_weight), components)
             mixture = combine(learned, mixture, FULL_SHARE)
+            (left,) = (~given).nonzero(as_tuple=True)
+            if len(left) == 1 and target.dimension >= LINE_DIMENSIONS:
+                row = particles.log_likelihood[:, left[0]]
+                own = stretched(full, components.place, particles.log_weight, row)
+                mixture = mixture if own is None else combine(mixture, own, LINE_SHARE)
     proposal = Proposal(mixture, search.proposal.prior_fraction)
     for attempt in range(settings.importance_attempts):
         deadline.check("refits")
@@ -172,13 +196,13 @@ def nearby_posterior(
         if attempt == 0:
             # a proposal need not know the noise of what it is for
             smooth = GivenRows(smooth_form(whole), given)
-            own = adapt(smooth, refine(proposal, drawn, enrich=False), settings, generator, deadline)
+            found = adapt(smooth, refine(proposal, drawn, enrich=False), settings, generator, deadline)
         else:
-            own = refine(proposal, drawn, enrich=True)
-        if own.mixture is None:
+            found = refine(proposal, drawn, enrich=True)
+        if found.mixture is None:
             return None
         # the density of an outlier is large only where the full posterior is
-        proposal = Proposal(combine(own.mixture, full, FULL_SHARE), own.prior_fraction)
+        proposal = Proposal(combine(found.mixture, full, FULL_SHARE), found.prior_fraction)
     return None
 
 
@@ -187,13 +211,25 @@ def _density_of(near: Nearby, row: int, given: Bool[Tensor, " rows"]) -> Float[T
     whole, theta = near.whole, near.particles.theta
     if is_coupled(whole):
         # all rows' densities would take as many times as long
+        added: Callable[[Tensor, Tensor], Tensor] | None = getattr(whole, "added_densities", None)
+        if is_noisy(whole) and added is not None:
+            # of an estimate only what comes by the same random numbers
+            possible = near.particles.log_likelihood.sum(-1).isfinite()
+            return torch.where(possible, finite_or_minus_infinity(added(theta, given)[:, row]), -math.inf)
         every = log_likelihood_of(whole, theta, torch.ones_like(given))
-        # of an estimate only what comes by the same random numbers
-        noisy = is_noisy(whole)
-        others = log_likelihood_of(whole, theta, given) if noisy else near.particles.log_likelihood.sum(-1)
-        own = every - others
-        return finite_or_minus_infinity(own)
+        return finite_or_minus_infinity(every - near.particles.log_likelihood.sum(-1))
     return own_densities(whole, theta, evaluate(whole, theta).log_likelihood)[:, row]
+
+
+def _some(particles: Particles) -> Particles:
+    """No more weighted draws than proposals learn from."""
+    every = max(1, len(particles.theta) // LEARNED_FROM)
+    return particles._replace(
+        theta=particles.theta[::every],
+        log_weight=particles.log_weight[::every],
+        log_prior=particles.log_prior[::every],
+        log_likelihood=particles.log_likelihood[::every],
+    )
 
 
 def nearby_folds(
@@ -220,6 +256,8 @@ def nearby_folds(
         Weighted draws, `None` for the folds whose sampler fails its check.
     """
     found: list[FoldSample | None] = []
+    if particles.log_proposal is not None:
+        particles = _some(particles)
     mixture = search.proposal.mixture
     components = None
     if mixture is not None and not has_funnels(target) and not is_coupled(target):

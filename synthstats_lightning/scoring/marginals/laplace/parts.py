@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -9,10 +10,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.marginals.groups.grouping import Given
 from synthstats_lightning.scoring.marginals.laplace.leave_out import log_mean
-from synthstats_lightning.scoring.marginals.laplace.likelihood import Outer
+from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood, Outer
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
-from synthstats_lightning.scoring.marginals.laplace.proposal import Prior
+from synthstats_lightning.scoring.marginals.laplace.proposal import Prior, Proposal
 
 
 class Part(NamedTuple):
@@ -82,3 +84,27 @@ class Weighted(NamedTuple):
     def added(self) -> Float[Tensor, "particles rows"]:
         """Log density of one more of each row."""
         return log_mean(self.weight[..., None] + self.rows, 1) - log_mean(self.weight, 1)[:, None]
+
+
+def weighted(
+    likelihood: Likelihood,
+    part: Part,
+    proposal: Proposal,
+    given: Given,
+    noise: Float[Tensor, "particles points size"],
+) -> Weighted:
+    """Draws of a block from its proposal, and what they weigh.
+
+    Args:
+        likelihood: Log-likelihood of rows at values of the predictor.
+        part: The particles.
+        proposal: Given the rows that count.
+        given: Which rows count, or how many times each does.
+        noise: Independent standard normal numbers.
+    """
+    x = proposal.draws(noise)
+    predictor = part.design.at(x)
+    rows = likelihood.rows(part.outer, predictor)
+    excess = likelihood.summed(rows, given) - proposal.parabolas(predictor - proposal.centre[:, None])
+    weight = excess.sum(-1).nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
+    return Weighted(x, weight, rows, likelihood.alone(rows[:, 0], given))

@@ -35,7 +35,7 @@ from synthstats_lightning.scoring.marginals.laplace.likelihood import Likelihood
 from synthstats_lightning.scoring.marginals.laplace.linear import Design
 from synthstats_lightning.scoring.marginals.laplace.movers import Movers, candidates, first_movers, own_alone
 from synthstats_lightning.scoring.marginals.laplace.noise import antithetic_noise, one_of
-from synthstats_lightning.scoring.marginals.laplace.parts import Last, LastAdded, Part, Weighted
+from synthstats_lightning.scoring.marginals.laplace.parts import Last, LastAdded, Part, weighted
 from synthstats_lightning.scoring.marginals.laplace.precision import Shape, known_of
 from synthstats_lightning.scoring.marginals.laplace.predictor import Predictor
 from synthstats_lightning.scoring.marginals.laplace.products import Products
@@ -133,6 +133,11 @@ class LaplaceIntegrated:
         """Whether coordinates are such that the posterior is nearly normal in them."""
         return self.block.curve is not None
 
+    @property
+    def factored(self) -> int:
+        """Dimensions of the dense matrices that each density factors several times."""
+        return self.size if self.shape is None else 0
+
     def along(self, curve: Curve) -> LaplaceIntegrated:
         """The same target with coordinates in the place of the parameters outside of the block.
 
@@ -198,7 +203,8 @@ class LaplaceIntegrated:
         if not self.corrected or bool(given.all()) or self.dimension == 0:
             return self._total(theta, counts)
         added: list[Tensor] = []
-        total = self._total(theta, counts, added)
+        # as many draws as densities of single rows take, which are wanted next
+        total = self._total(theta, counts, self._affordable_draws(len(theta), 1, ADDED_DRAWS), added)
         self._last_added = LastAdded(theta.clone(), given.clone(), self.copies.spread(torch.cat(added)))
         return total
 
@@ -245,16 +251,16 @@ class LaplaceIntegrated:
             theta: Parameters outside of the block.
             given: The rows that are given.
         """
-        draws = self._affordable_draws(len(theta), 1, ADDED_DRAWS)
         last = self._last_added
-        if draws <= 2 * DRAWS and last is not None and last.is_of(theta, given):
+        if last is not None and last.is_of(theta, given):
             return last.found
+        draws = self._affordable_draws(len(theta), 1, ADDED_DRAWS)
         found, counts = [], self.copies.of(given)
         with torch.no_grad():
             for part in self._parts(theta, draws * self._width):
                 proposal = self._propose(part, counts)
                 noise = antithetic_noise(part.theta, draws, self.size)
-                found.append(self._weights(part, proposal, counts, noise).added)
+                found.append(weighted(self.likelihood, part, proposal, counts, noise).added)
         return self.copies.spread(torch.cat(found))
 
     def marginals_by(
@@ -324,7 +330,7 @@ class LaplaceIntegrated:
             for part in self._parts(theta, draws * self._width):
                 proposal = self._propose(part, self._everything)
                 noise = antithetic_noise(part.theta, draws, self.size, stream)
-                found.append(self._weights(part, proposal, self._everything, noise).weight)
+                found.append(weighted(self.likelihood, part, proposal, self._everything, noise).weight)
         return torch.cat(found)
 
     def sample_prior(self, n: int, generator: torch.Generator) -> Float[Tensor, "particles outer"]:
@@ -350,7 +356,7 @@ class LaplaceIntegrated:
                 proposal = self._propose(part, counts)
                 shape = (len(part.theta), DRAWN, self.size)
                 noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-                found = self._weights(part, proposal, counts, noise)
+                found = weighted(self.likelihood, part, proposal, counts, noise)
                 chosen = one_of(found.weight, generator)
                 blocks.append(found.x[torch.arange(len(chosen)), chosen])
         return self.block.whole(theta).index_copy(1, self.block.inner, torch.cat(blocks))
@@ -391,15 +397,17 @@ class LaplaceIntegrated:
         entries = min(self.block.entries(self.predictor.node), 4)
         return self.size + 4 * self.copies.number + (2 + entries) * self.likelihood.elements
 
-    def _total(self, theta: Tensor, given: Tensor, added: list[Tensor] | None = None) -> Tensor:
-        few = self.copies.number <= MANY
-        draws, found = ALONE if self.dimension == 0 else DRAWS if few else DRAWS_OF_MANY, []
+    def _total(
+        self, theta: Tensor, given: Tensor, draws: int | None = None, added: list[Tensor] | None = None
+    ) -> Tensor:
+        few = DRAWS if self.copies.number <= MANY else DRAWS_OF_MANY
+        draws, found = draws or (ALONE if self.dimension == 0 else few), []
         with torch.no_grad():
             for part in self._parts(theta, (draws if self.corrected else 1) * self._width):
                 proposal = self._propose(part, given)
                 if self.corrected:
                     noise = antithetic_noise(part.theta, draws, self.size)
-                    weights = self._weights(part, proposal, given, noise)
+                    weights = weighted(self.likelihood, part, proposal, given, noise)
                     found.append(proposal.log_mass + log_mean(weights.weight, 1) + weights.alone)
                     if added is not None:
                         added.append(weights.added)
@@ -440,15 +448,6 @@ class LaplaceIntegrated:
         if not bool(self.likelihood.groups.alone.any()):
             return proposal.log_mass.new_zeros(1)
         return self.likelihood.alone(self.likelihood.rows(part.outer, proposal.centre[:, None])[:, 0], given)
-
-    def _weights(self, part: Part, proposal: Proposal, given: Tensor, noise: Tensor) -> Weighted:
-        x = proposal.draws(noise)
-        predictor = part.design.at(x)
-        rows = self.likelihood.rows(part.outer, predictor)
-        excess = self.likelihood.summed(rows, given)
-        excess = excess - proposal.parabolas(predictor - proposal.centre[:, None])
-        weight = excess.sum(-1).nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
-        return Weighted(x, weight, rows, self.likelihood.alone(rows[:, 0], given))
 
     def _propose(self, part: Part, given: Tensor) -> Proposal:
         def outer(index: Tensor) -> Outer:
