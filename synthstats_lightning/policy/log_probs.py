@@ -86,7 +86,7 @@ class LimitedTokens(NamedTuple):
     """Tokens, and what limits which can be written in their places.
 
     Attributes:
-        limits: Of the prompts.
+        limits: What may follow each prompt.
         row: Which prompt each token follows.
         last_two: The two tokens before each, the nearer last.
     """

@@ -150,7 +150,7 @@ def test_a_run_draws_the_share_that_is_asked_for(tmp_path, capsys):
         mixture = np.logaddexp(
             math.log(24 / 38) + record["log_prob"], math.log(14 / 38) + record["reference_log_prob"]
         )
-        assert record["mixture_log_prob"] == pytest.approx(mixture)
+        assert record["mixture_log_prob"] == pytest.approx(mixture, abs=1e-4)  # float32, forced and as drawn
     assert found["effective_sample_size"] > 0
     assert found["effective_sample_size_of_policy"] > 0
     found, records = fit(tmp_path / "alone", prior_share=0.0)
@@ -159,7 +159,7 @@ def test_a_run_draws_the_share_that_is_asked_for(tmp_path, capsys):
         mixture = np.logaddexp(
             math.log(30 / 38) + record["log_prob"], math.log(8 / 38) + record["reference_log_prob"]
         )
-        assert record["mixture_log_prob"] == pytest.approx(mixture)
+        assert record["mixture_log_prob"] == pytest.approx(mixture, abs=1e-4)  # float32, forced and as drawn
 
 
 def test_the_share_is_checked():

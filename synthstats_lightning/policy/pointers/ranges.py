@@ -15,8 +15,8 @@ class Values(NamedTuple):
     """What a pointer to a column stands for.
 
     Attributes:
-        low: Smallest value.
-        high: Largest value.
+        low: Its smallest value.
+        high: Its largest value, or one.
         is_index: Whether they are places of an index, counted from 0.
     """
 
@@ -32,7 +32,7 @@ class Contexts(NamedTuple):
         every: All of them.
         quotient: After which a divisor comes.
         mean: The argument of a mean, without its sign of equality.
-        equals: That sign.
+        equals: The sign of equality alone.
         logarithm: After which the argument of a logarithm comes.
         root: The same of a square root.
         shape: The argument of a shape, without its sign of equality.

@@ -47,7 +47,7 @@ class TokenLimits(NamedTuple):
         """Logits with what is limited.
 
         Args:
-            logits: Of the policy alone.
+            logits: What the language model gives each token.
             row: Which prompt each token follows.
             last_two: The two tokens before each, the nearer last; -1 where there is none.
         """

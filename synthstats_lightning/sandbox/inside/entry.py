@@ -18,7 +18,7 @@ class Recorder:
     """Every root model that a program makes, in order; a context manager that hooks `pm.Model`.
 
     Attributes:
-        models: They.
+        models: Every model that it has made, in order.
         changed: Those that `pm.do` has made of others.
     """
 

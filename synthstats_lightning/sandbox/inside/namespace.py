@@ -128,7 +128,7 @@ def _whole(table: Any, columns: Mapping[str, Any]) -> Any:
     """A table as one array of its rows, the placeholder itself where it is all that there is.
 
     Args:
-        table: Of pandas.
+        table: A data frame of pandas.
         columns: By name, the response's its placeholder.
     """
     if len(table.columns) == 1 and isinstance(columns[table.columns[0]], Response):

@@ -42,7 +42,7 @@ class StudentMixture(NamedTuple):
         """Where parameters are among the components.
 
         Args:
-            theta: Unconstrained parameters.
+            theta: Unconstrained parameters, a row a particle.
         """
         return theta if self.warp is None else self.warp.coordinates(theta)
 

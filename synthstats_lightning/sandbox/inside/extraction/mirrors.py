@@ -31,7 +31,7 @@ def mirrored(builder: GraphBuilder, law: Law, inputs: list[Entry]) -> tuple[Law,
     Args:
         builder: Makes the nodes of the model graph.
         law: What a draw follows.
-        inputs: Its parameters.
+        inputs: Entries of the law's parameters.
     """
     if law.name == "Mixture":
         return _mixture(builder, law, inputs)

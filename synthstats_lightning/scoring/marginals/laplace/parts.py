@@ -97,7 +97,7 @@ def weighted(
 
     Args:
         likelihood: Log-likelihood of rows at values of the predictor.
-        part: The particles.
+        part: The particles that are weighed here.
         proposal: Given the rows that count.
         given: Which rows count, or how many times each does.
         noise: Independent standard normal numbers.
