@@ -128,7 +128,7 @@ def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> 
     return (
         Rule(pointing, of.quotient, zero),
         # a mean of a count that is a multiple of a column: an exposure, which is nowhere zero
-        Rule(of.mean, of.equals, none_positive & tokens(columns)),
+        Rule(of.mean, of.equals, none_positive),
         # of one covariate the logarithm of column plus shift is a form; in a list of terms a policy that may
         # not close the argument is at a loss
         Rule(of.logarithm, none_positive, of.closing)

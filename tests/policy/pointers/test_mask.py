@@ -49,8 +49,7 @@ def by_hand(writer, prompt, ids, least=0):
         before = writer.tokenizer.decode([i for i in ids[:place] if i < len(tokens)])
         is_mean = before.endswith("mu=") and tokens[ids[place - 1]] == "="
         if before.endswith(("/", "log(", "[", "shape=")) or is_mean:
-            plain = columns & torch.tensor([not token.endswith(".z>") for token in tokens])
-            logits[place, plain if is_mean else columns] -= 15.0
+            logits[place, columns] -= 15.0
         if re.search(r"sqrt\(<c\d+(.z)?>$", before):
             closing = [token for token, text in enumerate(tokens) if text.startswith(")")]
             logits[place, closing] -= 15.0
