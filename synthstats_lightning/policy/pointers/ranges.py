@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, count_of, view_of
 
-_LINE = re.compile(r"(<c\d+>)((?:<[^>]*>)*): \w+, (\S+) to ([^\s,]+)(.*)")
+_LINE = re.compile(r"(<c\d+>)((?:<[^>]*>)*): \w+, (\S+) to ([^\s,]+)")
 
 
 class Values(NamedTuple):
@@ -95,7 +95,7 @@ def ranges(request: str) -> dict[str, Values]:
         request: As `request_text` words it.
     """
     found: dict[str, Values] = {}
-    for pointer, others, low, high, _ in _LINE.findall(request):
+    for pointer, others, low, high in _LINE.findall(request):
         try:
             found[pointer] = Values(float(low), float(high), count_of(pointer) in others)
         except ValueError:
