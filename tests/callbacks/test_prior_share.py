@@ -19,6 +19,7 @@ from synthstats_lightning.reports.shares import evaluation_metrics
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task, task_prompt
 from synthstats_lightning.tasks.proposal import looking
+from synthstats_lightning.testing.fakes import FakeExecutor
 
 SETTINGS = SamplingSettings(max_new_tokens=96)
 
@@ -122,7 +123,9 @@ def test_a_record_keeps_what_it_was_drawn_with():
 
 
 def fit(folder, **report):
-    scoring = ProgramScoring(programs_per_step=4, warmup_programs=8, synchronous=True, num_workers=1)
+    scoring = ProgramScoring(
+        programs_per_step=4, warmup_programs=8, synchronous=True, executor=FakeExecutor()
+    )
     trainer = Trainer(
         accelerator="cpu",
         max_steps=2,
