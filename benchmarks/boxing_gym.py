@@ -1,10 +1,12 @@
 """BoxingGym's environments: what the environment's own program, the intercept-only one and a policy predict.
 
     python benchmarks/boxing_gym.py --json boxing_gym.json
+    python benchmarks/boxing_gym.py --policy tiny
 
 For each environment, instances of seeds 1 to 5 are observed at random designs; after 0, 1, 3, 5, 7 and 10
-experiments programs predict ten evaluation points of the same instance. Without `--checkpoint` the bundled
-tiny policy is first trained on other instances of the environments (seeds from 100 on), for `--steps` steps.
+experiments programs predict ten evaluation points of the same instance. Without `--checkpoint` a bundled
+policy (`--policy`; the writer, which reads a digest of the data) is first trained on other instances of the
+environments (seeds from 100 on), for `--steps` steps; with 0 steps it is evaluated as it is.
 Figures are means over instances, never over environments; `raw_error` is in the environment's own metric.
 With `--reference-errors`, what `boxing_gym_parts/reference_errors.py` says instead: what standardised errors
 refer to.
@@ -30,7 +32,8 @@ from figures_file import figures_file
 from rich.console import Console
 
 from synthstats_lightning import GFlowNetModule, ProgramScorer, ProgramScoring, ReplayDataModule
-from synthstats_lightning.evaluation.entrants import PolicyWriter
+from synthstats_lightning.cli.evaluate.policy_argument import named_policy
+from synthstats_lightning.evaluation.entrants import Writer
 from synthstats_lightning.evaluation.measurement import Measurement, summarise
 from synthstats_lightning.evaluation.protocol import EnvironmentRun
 from synthstats_lightning.evaluation.report import environment_table, notes
@@ -44,25 +47,32 @@ from synthstats_lightning.tasks.task_collection import SimulatedTasks
 MAX_MINUTES = 30
 FIRST_TRAINING_SEED = 100
 TRAINING_INSTANCES = 2
+PROPOSALS = {"writer": "digest", "tiny": "nothing"}
+"""What each policy's prompt shows of the data."""
+LENGTHS = {"writer": 256, "tiny": 160}
+"""Most tokens of a program of each."""
 TIME_LIMIT = 60.0
 """Processor seconds of one prediction: the emotions' own program has forty parameters."""
 
 
-def train(environments: list[str], steps: int, workers: int, cache: Path, folder: Path) -> GFlowNetModule:
-    """The tiny policy, trained across instances that are not evaluated; its checkpoint goes to `folder`."""
+def train(policy: str, environments: list[str], steps: int, workers: int, cache: Path, folder: Path) -> Path:
+    """A bundled policy, trained across instances that are not evaluated; its checkpoint, in `folder`."""
+    tokens = LENGTHS[policy]
     tasks = [
         SimulatedTasks(name, TRAINING_INSTANCES, FIRST_TRAINING_SEED, response_range="prior")
         for name in environments
     ]
-    data = ReplayDataModule(tasks=tasks, batch_size=64, replay_fraction=0.3, seed=0)
+    data = ReplayDataModule(
+        tasks=tasks, proposal=PROPOSALS[policy], batch_size=64, replay_fraction=0.3, seed=0
+    )
     module = GFlowNetModule(
-        policy="tiny",
+        policy=policy,
         tasks=data.task_names,
         lora=LoraSettings(rank=16, alpha=32.0),
         objective=TrajectoryBalance(huber_delta=5.0),
         optimizer=functools.partial(torch.optim.AdamW, lr=1.5e-3, weight_decay=0.0),
         log_z_lr=0.5,
-        sampling=SamplingSettings(max_new_tokens=160),
+        sampling=SamplingSettings(max_new_tokens=tokens),
         seed=0,
     )
     scoring = ProgramScoring(
@@ -70,7 +80,7 @@ def train(environments: list[str], steps: int, workers: int, cache: Path, folder
         every_n_steps=4,
         warmup_programs=6,
         max_in_flight=96,
-        sampling=SamplingSettings(max_new_tokens=160, temperature=1.2),
+        sampling=SamplingSettings(max_new_tokens=tokens, temperature=1.2),
         anneal_steps=steps,
         num_workers=workers,
         score_cache=str(cache),
@@ -90,20 +100,18 @@ def train(environments: list[str], steps: int, workers: int, cache: Path, folder
     )
     trainer.fit(module, datamodule=data)
     trainer.save_checkpoint(folder / "boxing_gym.ckpt")
-    return module
+    return folder / "boxing_gym.ckpt"
 
 
 def evaluate(
     environments: list[str],
     settings: EvaluationSettings,
-    module: GFlowNetModule | None,
-    num_programs: int,
+    writer: Writer | None,
     workers: int,
     console: Console,
     path: Path | None,
 ) -> list[Measurement]:
     """Every measurement; each environment is printed, and written to `path`, as soon as it is done."""
-    writer = None if module is None else PolicyWriter(module, num_programs)
     found: list[Measurement] = []
     with ProgramScorer(workers, settings=EngineSettings(time_limit=TIME_LIMIT)) as scorer:
         # one environment ahead, so that the pool has work while the last programs of another are awaited
@@ -136,7 +144,8 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--budgets", nargs="+", type=int, default=[0, 1, 3, 5, 7, 10])
-    parser.add_argument("--checkpoint", type=Path, help="a trained policy; trains the tiny one by default")
+    parser.add_argument("--checkpoint", type=Path, help="a trained policy; trains one by default")
+    parser.add_argument("--policy", choices=list(PROPOSALS), default="writer", help="which one to train")
     parser.add_argument("--no-policy", action="store_true", help="only oracle and baseline")
     parser.add_argument("--steps", type=int, default=160, help="training steps without a checkpoint")
     parser.add_argument("--programs", type=int, default=8, help="programs of the policy for each instance")
@@ -169,18 +178,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        module = None
-        if options.checkpoint is not None:
-            module = GFlowNetModule.load_from_checkpoint(options.checkpoint, map_location="cpu")
-        elif not options.no_policy:
-            cache = folder / "scores.sqlite"
-            module = train(options.environments, options.steps, options.workers, cache, folder)
-            console.print(f"trained {options.steps} steps in {time.perf_counter() - started:.0f} s")
+        given: str | None = None if options.checkpoint is None else str(options.checkpoint)
+        if given is None and not options.no_policy:
+            given = options.policy
+            if options.steps:
+                cache = folder / "scores.sqlite"
+                given = str(train(given, options.environments, options.steps, options.workers, cache, folder))
+                console.print(f"trained {options.steps} steps in {time.perf_counter() - started:.0f} s")
         measurements = evaluate(
             options.environments,
             settings,
-            module,
-            options.programs,
+            None if given is None else named_policy(given, options.programs).entrant,
             options.workers,
             console,
             options.measurements,
