@@ -12,7 +12,6 @@ from synthstats_lightning.policy.hidden import pad_left, pad_right
 from synthstats_lightning.policy.memory_plan.decoder import Decoder
 from synthstats_lightning.policy.sampling import Decoded, SamplingSettings, behaviour_probabilities
 from synthstats_lightning.policy.text.answer_tokens import without_thought
-from synthstats_lightning.policy.text.token_limits import preceding_two
 
 TOKENS = 1024
 """Tokens whose probabilities over the whole vocabulary are held at once."""
@@ -94,13 +93,13 @@ def forced_behaviour_log_probs(
     ) -> Tensor:
         states = policy.token_and_stop_log_probs(prompt_ids, ids, mask, prompt_mask).hidden[mask]
         limits = policy.spelling.limits(prompt_ids.masked_fill(~prompt_mask, policy.pad_token_id))
-        before = preceding_two(prompt_ids, ids)[mask]
+        before = None if limits is None else limits.before(prompt_ids, ids).of(mask)
         tokens, (row, place) = ids[mask], mask.nonzero(as_tuple=True)
         values = torch.zeros(len(tokens), dtype=torch.float32, device=ids.device)
         for piece in torch.split(torch.arange(len(tokens), device=ids.device), TOKENS):
             logits = policy.head.logits(states[piece])
-            if limits is not None:
-                logits = limits.masked(logits, row[piece], before[piece])
+            if limits is not None and before is not None:
+                logits = limits.masked(logits, row[piece], before.of(piece))
             early = (place[piece] < min_new_tokens).nonzero()
             logits[early, stops] = -torch.inf
             drawn = behaviour_probabilities(logits, settings).gather(-1, tokens[piece, None])

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from synthstats_lightning.policy.products import linear
-from synthstats_lightning.policy.text.token_limits import TokenLimits
+from synthstats_lightning.policy.text.token_limits import Before, TokenLimits
 
 CHUNK_ELEMENTS = 2**26
 """Logits that the chunked form holds at once: 256 MiB in float32."""
@@ -88,12 +88,12 @@ class LimitedTokens(NamedTuple):
     Attributes:
         limits: What may follow each prompt.
         row: Which prompt each token follows.
-        last_two: The two tokens before each, the nearer last.
+        before: What stands before each.
     """
 
     limits: TokenLimits
     row: Int[Tensor, " tokens"]
-    last_two: Int[Tensor, "tokens 2"]
+    before: Before
 
 
 def token_log_probs(
@@ -238,14 +238,15 @@ def _chunked(
     def piece(hidden: Tensor, targets: Tensor, *where: Tensor) -> Tensor:
         logits = head.logits(hidden)
         if limited is not None:
-            logits = limited.limits.masked(logits, *where)
+            row, *before = where
+            logits = limited.limits.masked(logits, row, Before(*before))
         values = [logits.gather(-1, targets[:, None])[:, 0]]
         if stop_ids is not None:
             values.append(logits[:, list(stop_ids)].logsumexp(-1))
         return torch.stack(values, -1) - logits.logsumexp(-1, keepdim=True)
 
     size = _chunk_size(int(head.module.weight.shape[0]), chunk_elements)
-    where = () if limited is None else (limited.row, limited.last_two)
+    where = () if limited is None else (limited.row, *limited.before)
     parts = (torch.split(each, size) for each in (hidden, targets, *where))
     pieces = [
         checkpoint(piece, *part, use_reentrant=False) if torch.is_grad_enabled() else piece(*part)

@@ -45,7 +45,6 @@ from synthstats_lightning.policy.snapshot import adapter_as, copy_adapter
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram
 from synthstats_lightning.policy.text.spelling import PlainSpelling, Spelling
 from synthstats_lightning.policy.text.stops import StopStrings, stop_token_ids
-from synthstats_lightning.policy.text.token_limits import preceding_two
 from synthstats_lightning.policy.wide_adapter import WideAdapter
 from synthstats_lightning.tasks.facts import Facts
 
@@ -294,8 +293,10 @@ class Policy(WideAdapter):
         )
         states, targets = hidden[counted], program_ids[counted]
         limits = self.spelling.limits(prompt_ids.masked_fill(~prompt_mask, self.pad_token_id))
-        before = preceding_two(prompt_ids, program_ids)[counted]
-        given = None if limits is None else LimitedTokens(limits, counted.nonzero()[:, 0], before)
+        given = None
+        if limits is not None:
+            before = limits.before(prompt_ids, program_ids).of(counted)
+            given = LimitedTokens(limits, counted.nonzero()[:, 0], before)
         if not stop:
             values = token_log_probs(states, targets, self._head, given)
             return [values.new_zeros(program_ids.shape).masked_scatter(counted, values)]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from synthstats_lightning.policy.hidden import pad_left, run_backbone
 from synthstats_lightning.policy.log_probs import OutputHead
 from synthstats_lightning.policy.text.stops import StopStrings
-from synthstats_lightning.policy.text.token_limits import TokenLimits, preceding_two
+from synthstats_lightning.policy.text.token_limits import TokenLimits
 
 COMPACT_BELOW = 0.75
 """Share of unfinished rows below which finished ones are dropped from the batch."""
@@ -333,11 +333,13 @@ def decode_programs(
     own_policy = is_on_policy(settings)
     proposal = log_prob if own_policy else torch.zeros_like(log_prob)
     stopped = torch.zeros(num_rows, dtype=torch.bool, device=device)
-    last_two = preceding_two(prompt_ids, prompt_ids[:, :1])[row_prompt, 0]
+    before = None
+    if limits is not None:
+        before = limits.before(prompt_ids, prompt_ids[:, :1]).of((row_prompt, torch.zeros_like(row_prompt)))
     for step in range(limit):
         logits = head.logits(hidden)
-        if limits is not None:
-            logits = limits.masked(logits, row_prompt[rows], last_two[rows])
+        if limits is not None and before is not None:
+            logits = limits.masked(logits, row_prompt[rows], before)
         if step < settings.min_new_tokens:
             logits = logits.index_fill(-1, stops, -torch.inf)
         own = None if temperatures is None else temperatures[rows]
@@ -354,7 +356,8 @@ def decode_programs(
         stopped[rows] |= torch.isin(tokens, stops)
         if stop_strings:
             stopped[rows] |= stop_strings.ended(program_ids[rows, : step + 1])
-        last_two[rows] = torch.stack([last_two[rows, 1], tokens], 1)
+        if limits is not None and before is not None:
+            before = limits.after(before, tokens)
         live = ~stopped[rows]
         num_live = int(live.sum())
         if num_live == 0 or step + 1 == limit:
@@ -362,6 +365,7 @@ def decode_programs(
         if num_live < COMPACT_BELOW * len(rows):
             keep = live.nonzero()[:, 0]
             rows, tokens = rows[keep], tokens[keep]
+            before = None if before is None else before.of(keep)
             cache.reorder_cache(keep)
             mask = None if mask is None else mask[keep]
         if mask is not None:

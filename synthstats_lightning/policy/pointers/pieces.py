@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from synthstats_lightning.policy.pointers.naming import own_names
 from synthstats_lightning.policy.pointers.order import turned
 from synthstats_lightning.policy.pointers.table import PointerTable
-from synthstats_lightning.policy.pointers.vocabulary import count_of, index_of
+from synthstats_lightning.policy.pointers.vocabulary import RESPONSE, count_of, index_of
 from synthstats_lightning.policy.pointers.words import Word, words
 
 _ASSIGNED = re.compile(r"^[ \t]*(\w+) = ", re.MULTILINE)
@@ -60,16 +60,19 @@ def _plain(word: Word, own: Mapping[str, str]) -> str:
 
 
 def size_pointer(word: Word, source: str, table: PointerTable) -> str | None:
-    """The pointer to a size that a program writes as a number; `None` if no column has it.
+    """The pointer to a size that a program writes as a number; `None` if no column that it names has it.
 
-    Of several it is that of a column that indexes what is stated there, `u` in `u = ...shape=12)`.
+    Of several it is that of a column that indexes what is stated there, `u` in `u = ...shape=12)`. Four knots
+    are four, whatever has as many levels.
 
     Args:
         word: The number that is the size.
         source: The program that the number stands in.
         table: Pointers of the request.
     """
-    candidates = [pointer for pointer, number in table.counts.items() if str(number) == word.text]
+    equal = [pointer for pointer, number in table.counts.items() if str(number) == word.text]
+    named = {count_of(table.names[name]) for name in re.findall(r"\w+", source) if name in table.names}
+    candidates = [pointer for pointer in equal if pointer in {*named, count_of(RESPONSE)}]
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     stated = [found[1] for found in _ASSIGNED.finditer(source, 0, word.start)]

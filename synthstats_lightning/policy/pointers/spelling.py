@@ -18,17 +18,22 @@ from synthstats_lightning.policy.pointers.request import request_text
 from synthstats_lightning.policy.pointers.slots import digest_positions
 from synthstats_lightning.policy.pointers.table import PointerTable, pointer_table
 from synthstats_lightning.policy.pointers.vocabulary import (
+    COLUMNS,
     DATA,
     END,
+    GROUPS,
     POINTERS,
     PROGRAM,
+    RESPONSE,
     SPECIAL_TOKENS,
     TASK,
+    count_of,
+    index_of,
 )
 from synthstats_lightning.policy.pointers.words import words
 from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram
-from synthstats_lightning.policy.text.token_limits import TokenLimits, TokenRule
+from synthstats_lightning.policy.text.token_limits import SizeRule, TokenLimits, TokenRule
 from synthstats_lightning.tasks.facts import Facts
 
 KEY = "spelling"
@@ -161,10 +166,12 @@ class PointerSpelling:
         return text | (pointers & present)
 
     def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits:
-        """What is allowed, but no quotient, logarithm, root or exposure that a range leaves no value."""
+        """What is allowed, but no place where a range leaves no value, and no size of what is not indexed."""
         tables = torch.stack([self._rules(tuple(ids)) for ids in prompt_ids.tolist()]).to(prompt_ids.device)
         of_rules = tables.unbind(1)
-        return TokenLimits(self.allowed(prompt_ids), tuple(TokenRule(*each.unbind(1)) for each in of_rules))
+        every = tuple(TokenRule(*each.unbind(1)) for each in of_rules)
+        sizes = SizeRule(self._sizes.opening, *(each.to(prompt_ids.device) for each in self._sizes[1:]))
+        return TokenLimits(self.allowed(prompt_ids), every, sizes)
 
     def _rules(self, prompt: tuple[int, ...]) -> Bool[Tensor, "rules parts vocabulary"]:
         """Rules of one prompt, of which there are few."""
@@ -181,6 +188,25 @@ class PointerSpelling:
                 self._tables.clear()
             self._tables[told] = table
         return self._tables[told]
+
+    @cached_property
+    def _sizes(self) -> SizeRule:
+        """Statements are turned: from the response on, what is indexed comes before what has a shape.
+
+        A program of another form has the response last, and the rule does not touch it.
+        """
+        shape, equals = self._contexts.shape, self._contexts.equals
+        places = [
+            {self.ids[column], *([self.ids[index_of(column)]] if column in COLUMNS else [])}
+            for column in (*COLUMNS, *GROUPS)
+        ]
+        uses = torch.zeros(self.size, len(places) + 1, dtype=torch.bool)
+        for number, tokens in enumerate([*places, {self.ids[RESPONSE]}]):
+            uses[list(tokens), number] = True
+        before, last = torch.zeros(2, self.size, dtype=torch.bool)
+        before[list(shape)] = last[list(equals)] = True
+        sizes = torch.tensor([self.ids[count_of(column)] for column in (*COLUMNS, *GROUPS)])
+        return SizeRule(self.ids[PROGRAM], before, last, sizes, uses)
 
     @cached_property
     def _contexts(self) -> Contexts:

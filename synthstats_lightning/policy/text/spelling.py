@@ -65,7 +65,7 @@ class Spelling(Protocol):
         ...
 
     def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits | None:
-        """Which tokens may follow each prompt and the last two tokens; `None` where all may.
+        """Which tokens may follow each prompt and what was written so far; `None` where all may.
 
         It depends on nothing but what both prompts of a task have in common, so that policy and reference
         have the same support.

@@ -1,4 +1,4 @@
-"""What may follow a prompt and the last two tokens."""
+"""What may follow a prompt and what was written so far."""
 
 from __future__ import annotations
 
@@ -27,36 +27,115 @@ class TokenRule(NamedTuple):
     unlikely: Bool[Tensor, "prompts vocabulary"]
 
 
+class SizeRule(NamedTuple):
+    """Sizes of what a program does not use, which are all but ruled out after certain two tokens.
+
+    Attributes:
+        opening: The token behind which a program begins.
+        before: Which tokens the last but one is of.
+        last: Which tokens the last is of.
+        sizes: The tokens of sizes.
+        uses: Which tokens use what each size is of; in the last column, those from which on the rule holds.
+    """
+
+    opening: int
+    before: Bool[Tensor, " vocabulary"]
+    last: Bool[Tensor, " vocabulary"]
+    sizes: Int[Tensor, " sizes"]
+    uses: Bool[Tensor, "vocabulary used"]
+
+    def used(self, ids: Int[Tensor, "*tokens"]) -> Bool[Tensor, "*tokens used"]:
+        """What each token uses.
+
+        Args:
+            ids: Token ids, or positions of a digest, which use nothing.
+        """
+        return self.uses[ids.where(ids < len(self.uses), self.opening)]
+
+
+class Before(NamedTuple):
+    """What stands before tokens.
+
+    Attributes:
+        last_two: The two tokens before each, the nearer last; -1 where there is none.
+        used: Which columns of `SizeRule.uses` a program has had; none without such a rule.
+    """
+
+    last_two: Int[Tensor, "*tokens 2"]
+    used: Bool[Tensor, "*tokens used"]
+
+    def of(self, index: Tensor | tuple[Tensor, ...]) -> Before:
+        """The same of some of the tokens.
+
+        Args:
+            index: Which ones.
+        """
+        return Before(self.last_two[index], self.used[index])
+
+
 class TokenLimits(NamedTuple):
     """Which tokens can be written after which, the same for a policy and its reference.
 
     Attributes:
         allowed: True on the tokens that may follow a prompt; all others have probability 0.
         rules: What else is all but ruled out, which depends on the last two tokens.
+        sizes: What is all but ruled out by all that was written.
     """
 
     allowed: Bool[Tensor, "prompts vocabulary"]
     rules: tuple[TokenRule, ...] = ()
+    sizes: SizeRule | None = None
 
     def masked(
-        self,
-        logits: Float[Tensor, "tokens vocabulary"],
-        row: Int[Tensor, " tokens"],
-        last_two: Int[Tensor, "tokens 2"],
+        self, logits: Float[Tensor, "tokens vocabulary"], row: Int[Tensor, " tokens"], before: Before
     ) -> Float[Tensor, "tokens vocabulary"]:
         """Logits with what is limited.
 
         Args:
             logits: What the language model gives each token.
             row: Which prompt each token follows.
-            last_two: The two tokens before each, the nearer last; -1 where there is none.
+            before: What stands before each.
         """
-        for before, last, unlikely in self.rules:
-            known = (last_two >= 0) & (last_two < logits.shape[-1])  # positions of a digest are no tokens
-            first, second = last_two.where(known, 0).unbind(-1)
-            applies = known.all(-1) & before[row, first] & last[row, second]
+        last_two = before.last_two
+        known = (last_two >= 0) & (last_two < logits.shape[-1])  # positions of a digest are no tokens
+        first, second = last_two.where(known, 0).unbind(-1)
+        for one, other, unlikely in self.rules:
+            applies = known.all(-1) & one[row, first] & other[row, second]
             logits = logits - UNLIKELY * (applies[:, None] & unlikely[row]).to(logits.dtype)
+        if self.sizes is not None:
+            applies = known.all(-1) & self.sizes.before[first] & self.sizes.last[second]
+            unused = (applies & before.used[:, -1])[:, None] & ~before.used[:, :-1]
+            logits = logits.index_add(-1, self.sizes.sizes, unused.to(logits.dtype), alpha=-UNLIKELY)
         return logits.masked_fill(~self.allowed[row], -torch.inf)
+
+    def before(
+        self, prompt_ids: Int[Tensor, "batch prompt"], program_ids: Int[Tensor, "batch time"]
+    ) -> Before:
+        """What stands before each token of a program.
+
+        Args:
+            prompt_ids: Token ids of the prompts, padded on the left, perhaps with the beginning of a program.
+            program_ids: Token ids of the programs, padded on the right.
+        """
+        last_two = preceding_two(prompt_ids, program_ids)
+        if self.sizes is None:
+            return Before(last_two, program_ids.new_zeros((*program_ids.shape, 0), dtype=torch.bool))
+        begun = (prompt_ids == self.sizes.opening).cumsum(1) > 0
+        at_first = (self.sizes.used(prompt_ids) & begun[..., None]).any(1, keepdim=True)
+        earlier = self.sizes.used(program_ids[:, :-1]).cumsum(1, dtype=torch.int32) > 0
+        used = torch.cat([at_first, at_first | earlier], 1)[:, : program_ids.shape[1]]
+        return Before(last_two, used)
+
+    def after(self, before: Before, tokens: Int[Tensor, " rows"]) -> Before:
+        """What stands before the next tokens.
+
+        Args:
+            before: What stood before these.
+            tokens: What was written.
+        """
+        last_two = torch.stack([before.last_two[:, 1], tokens], 1)
+        used = before.used if self.sizes is None else before.used | self.sizes.used(tokens)
+        return Before(last_two, used)
 
 
 def preceding_two(

@@ -1,4 +1,4 @@
-"""What a column's range leaves no value is hardly ever written, and what the grammar writes is untouched."""
+"""What leaves a program without a score is hardly ever written, and what the grammar writes is untouched."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from random import Random
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,12 +14,15 @@ from synthstats_lightning.policy import SamplingSettings, load_policy
 from synthstats_lightning.policy.pointers.ranges import ranges
 from synthstats_lightning.policy.text.token_limits import (
     UNLIKELY,
+    Before,
+    SizeRule,
     TokenLimits,
     TokenRule,
     preceding_two,
 )
 from synthstats_lightning.pretraining.writer.wide import wide_example
-from synthstats_lightning.tasks import Task, task_prompt
+from synthstats_lightning.tasks import CSVTask, Task, task_prompt
+from synthstats_lightning.tasks.proposal import looking
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +44,9 @@ def counts_task(rows=30):
     return Task("counts", "Counts.", data, "y")
 
 
+FIRST = torch.tensor(0)
+
+
 def test_preceding_tokens_are_those_before_each():
     rng = np.random.default_rng(0)
     prompts, programs = torch.tensor(rng.integers(0, 50, (4, 3))), torch.tensor(rng.integers(0, 50, (4, 6)))
@@ -57,7 +64,7 @@ def test_rules_subtract_where_both_tokens_agree():
     logits, row = torch.randn(40, 12), torch.tensor(rng.integers(0, 2, 40))
     last_two = torch.tensor(rng.integers(-1, 14, (40, 2)))
     last_two[0, 0] = 1 << 62  # a position of a digest
-    found = limits.masked(logits, row, last_two)
+    found = limits.masked(logits, row, Before(last_two, torch.zeros(40, 0, dtype=torch.bool)))
     for place in range(40):
         first, second = last_two[place].tolist()
         for token in range(12):
@@ -68,6 +75,40 @@ def test_rules_subtract_where_both_tokens_agree():
                     expected -= UNLIKELY * bool(applies and unlikely[row[place], token])
             expected = expected if allowed[row[place], token] else -float("inf")
             assert float(found[place, token]) == pytest.approx(expected)
+
+
+def test_sizes_want_what_they_are_of():
+    """Against a loop over what was written; a prompt may hold the beginning of a program."""
+    rng = np.random.default_rng(2)
+    uses = torch.tensor(rng.random((12, 4)) < 0.3)
+    uses[10] = False  # the opening
+    before, last = torch.tensor(rng.random((2, 12)) < 0.6)
+    rule = SizeRule(10, before, last, torch.tensor([3, 7, 8]), uses)
+    limits = TokenLimits(torch.ones(5, 12, dtype=torch.bool), sizes=rule)
+    prompts = torch.tensor(rng.integers(0, 10, (5, 6)))
+    prompts[:, 3] = 10
+    prompts[0, 1] = 1 << 62  # a position of a digest
+    programs = torch.tensor(rng.integers(0, 10, (5, 7)))
+    found = limits.before(prompts, programs)
+    lost = 0
+    for row in range(5):
+        logits = torch.randn(7, 12)
+        masked = limits.masked(logits, torch.full((7,), row), found.of(torch.tensor(row)))
+        step = limits.before(prompts, programs[:, :1]).of((torch.tensor([row]), torch.tensor([0])))
+        for place in range(7):
+            one, other = [*prompts[row].tolist(), *programs[row].tolist()][place + 4 : place + 6]
+            written = [*prompts[row, 4:].tolist(), *programs[row, :place].tolist()]
+            expected = logits[place].clone()
+            for number, size in enumerate((3, 7, 8)):
+                begun = any(uses[token, 3] for token in written)
+                if before[one] and last[other] and begun and not any(uses[t, number] for t in written):
+                    expected[size] -= UNLIKELY
+                    lost += 1
+            torch.testing.assert_close(masked[place], expected)
+            alone = limits.masked(logits[place][None], torch.tensor([row]), step)
+            torch.testing.assert_close(alone[0], expected)
+            step = limits.after(step, programs[row, place][None])
+    assert lost > 2
 
 
 def test_ranges_are_read_from_the_request():
@@ -110,7 +151,7 @@ def test_no_column_is_a_shape_or_an_index_that_it_is_not(writer):
             ids = torch.tensor([writer.encode_program(line, prompt.facts)[:-1]])
             rows = torch.zeros(ids.shape[1], dtype=torch.long)
             logits = torch.zeros(ids.shape[1], writer.spelling.size)
-            masked = limits.masked(logits, rows, preceding_two(given, ids)[0])
+            masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
             lost.setdefault(column, []).append(float(masked.gather(1, ids.T).sum()))
     assert lost == {  # doses are whole numbers from 0
         "dose": [-UNLIKELY, 0.0, 0.0],
@@ -130,10 +171,60 @@ def test_of_one_covariate_the_shifted_logarithm_is_left(writer):
         limits = writer.spelling.limits(given)
         rows = torch.zeros(ids.shape[1], dtype=torch.long)
         masked = limits.masked(
-            torch.zeros(ids.shape[1], writer.spelling.size), rows, preceding_two(given, ids)[0]
+            torch.zeros(ids.shape[1], writer.spelling.size), rows, limits.before(given, ids).of(FIRST)
         )
         lost = masked.gather(1, ids[0][:, None]).sum()
         assert float(lost) == (0.0 if len(names) == 1 else -UNLIKELY)
+
+
+def nested_task():
+    """Ten batches of three casks, each with a name of its own, as of Davies and Goldsmith (1972)."""
+    rng = np.random.default_rng(6)
+    batch, cask = (each.ravel() for each in np.meshgrid(range(10), range(3), indexing="ij"))
+    batch, cask = batch.repeat(2), cask.repeat(2)
+    data = pd.DataFrame({"batch": [f"b{each}" for each in batch], "cask": [f"c{each}" for each in cask]})
+    data["sample"] = data["batch"] + data["cask"]
+    effects = rng.normal(0, 1, 10)[batch] + rng.normal(0, 3, 30)[3 * batch + cask]
+    data["strength"] = (60 + effects + rng.normal(0, 0.8, 60)).round(1)
+    return data
+
+
+def test_effects_have_the_size_of_their_index(writer, tmp_path):
+    path = tmp_path / "pastes.csv"
+    nested_task().to_csv(path, index=False)
+    prompt = task_prompt(looking(CSVTask(path, "strength"), "digest"))
+    sizes = {"batch_code": 10, "cask_code": 3, "sample_code": 30}
+    drawn = writer.sample(
+        [writer.encode_prompt(*prompt)], 60, SamplingSettings(300), seed=1, facts=[prompt.facts]
+    )
+    seen = wrong = 0
+    for source in drawn.sources:
+        indexed = {column for column in sizes if f"[{column}" in source or f"+ {column}]" in source}
+        for size in re.findall(r"shape=(\d+)", source):
+            seen += 1
+            wrong += int(size) in sizes.values() and not any(sizes[each] == int(size) for each in indexed)
+    assert seen > 30
+    assert wrong == 0
+
+
+def test_a_program_in_another_order_may_have_sizes_first(writer, tmp_path):
+    path = tmp_path / "pastes.csv"
+    nested_task().to_csv(path, index=False)
+    prompt = task_prompt(CSVTask(path, "strength"))
+    given = torch.tensor([writer.encode_prompt(*prompt)])
+    limits = writer.spelling.limits(given)
+    lines = ("u = pm.Normal('u', 0, 1, shape=10)", "pm.Normal('y', u[batch_code], 1, observed=strength)")
+    batch, cask = (writer.tokenizer.convert_tokens_to_ids(pointer) for pointer in ("<g1>", "<g2>"))
+    lost = {}
+    for name, text in {"first": lines, "last": lines[::-1], "other": lines[::-1]}.items():
+        ids = torch.tensor([writer.encode_program("\n".join(text), prompt.facts)[:-1]])
+        if name == "other":  # the batches' size where casks are indexed
+            ids = ids.where(ids != batch, cask)
+        rows = torch.zeros(ids.shape[1], dtype=torch.long)
+        logits = torch.zeros(ids.shape[1], writer.spelling.size)
+        masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
+        lost[name] = float(masked.gather(1, ids.T).sum())
+    assert lost == {"first": 0.0, "last": 0.0, "other": -UNLIKELY}
 
 
 def test_the_grammar_keeps_the_rules(writer):
@@ -146,7 +237,7 @@ def test_the_grammar_keeps_the_rules(writer):
             ids = torch.tensor([spelling.program(written.source, example.facts)])
             rows = torch.zeros(ids.shape[1], dtype=torch.long)
             masked = limits.masked(
-                torch.zeros(ids.shape[1], spelling.size), rows, preceding_two(prompt, ids)[0]
+                torch.zeros(ids.shape[1], spelling.size), rows, limits.before(prompt, ids).of(FIRST)
             )
             broken += bool((masked.gather(1, ids[0][:, None]) < 0).any())
             programs += 1

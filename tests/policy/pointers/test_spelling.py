@@ -109,6 +109,18 @@ def test_sizes_point_at_the_column_that_indexes_them(writer):
     assert writer.decode(writer.encode_program(source, facts), facts) == source
 
 
+def test_a_number_is_no_size_of_a_column_that_the_program_does_not_name(writer):
+    columns = Column("county", "count", 0.0, 3.0, role="group"), Column("depth", "continuous", 0.0, 9.0)
+    facts = Facts(columns, replace(RESPONSE, name="radon"), 90)
+    table = pointer_table(facts)
+    knots = 'with pm.Model() as model:\n    c = pm.Normal("c", 0, 1, shape=4)\n    mu = c[0]*depth + c[3]'
+    assert source_pieces(knots, table)[1::2] == ["<c1>"]
+    effects = 'with pm.Model() as model:\n    c = pm.Normal("c", 0, 1, shape=4)\n    mu = c[county]*depth'
+    assert source_pieces(effects, table)[1::2] == ["<g1>", "<c1>", "<g1.n>"]
+    for source in (knots, effects):
+        assert writer.decode(writer.encode_program(source, facts), facts) == source
+
+
 def test_places_and_strides_are_pointers_that_only_whole_numbers_have(writer):
     columns = (
         Column("year", "count", 1871.0, 1970.0),
