@@ -131,6 +131,22 @@ def test_rows_in_another_order_are_rows_of_the_response(sandbox: Sandbox, task: 
     assert len({canonical_hash(canonicalise(parse_graph(each, task.schema))) for each in (found, plain)}) == 1
 
 
+RATIOS = {
+    "in a column": "df = data.copy()\ndf['r'] = df['height'] / df['age']\nratio = df['r'].values",
+    "of series": "ratio = pd.Series(height) / pd.Series(age)",
+    "assigned": "ratio = data.copy().assign(r=lambda df: df.height / df.age)['r']",
+}
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_ratios_of_columns(sandbox: Sandbox, task: TableTask, name: str) -> None:
+    model = PLAIN.replace("observed=height", "observed=ratio")
+    found = built(sandbox, task, f"import pandas as pd\n{RATIOS[name]}\n{model}")
+    assert found == built(sandbox, task, f"ratio = height / age\n{model}")
+    with pytest.raises(ProgramFailure, match="the response 'height' has no values here"):
+        built(sandbox, task, f"import pandas as pd\n{RATIOS[name]}\nm = ratio.mean()\n{model}")
+
+
 def test_numbers_that_look_like_rows_are_a_covariate(sandbox: Sandbox) -> None:
     table = {**TREES, "hours": [24, 24, 11, 11, 24, 11]}
     task = TableTask(understand(table, "height"))

@@ -70,6 +70,8 @@ class Column(Listed):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
         if any(_is_symbolic(value) for value in inputs):
             return _symbolic(ufunc, method, inputs, settings)
+        if any(isinstance(value, Response) for value in inputs):
+            return NotImplemented
         plain = [np.asarray(value) if isinstance(value, Column) else value for value in inputs]
         out = settings.pop("out", None)
         # before the call: an output may be one of the inputs

@@ -50,7 +50,7 @@ def instead_of(call: str) -> str:
         )
     if call in _ARITHMETIC:
         return (
-            "of its transforms the logarithm and other units by plain numbers, (y - 100) / 15, are known. Put"
-            " offsets and columns into the parameters of its distribution"
+            "of its transforms the logarithm and other units, by plain numbers or columns, are known, as in"
+            " (y - 100) / 15 and y / population. Put anything else into the parameters of its distribution"
         )
-    return "as it is or reordered, split by covariates, its logarithm, in other units by plain numbers"
+    return "as it is or reordered, split by covariates, its logarithm, in other units by numbers or columns"

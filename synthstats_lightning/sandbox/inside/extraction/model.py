@@ -85,7 +85,7 @@ class Extraction:
             bad_graph("a variable depends on an observed one: the response may be used only as observed=")
         levels = self._schema.response_levels
         seen = [
-            (in_own_units(self.builder, self.entry(variable), rescaling, levels), rows)
+            (in_own_units(self.builder, self.entry(variable), rows, rescaling, levels), rows)
             for variable, rows, rescaling in observed
         ]
         response = response_entry(self.builder, seen, self._schema)
