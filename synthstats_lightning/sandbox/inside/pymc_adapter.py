@@ -130,6 +130,12 @@ def drawn_inside(variable: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
     return [pair for pair in pairs if hasattr(pair[0].type, "dtype")], inner
 
 
+def log_tail(variable: Any, limits: Array, side: str) -> Any:
+    """The log-probability that a random variable lies above limits (`"upper"`), or not above (`"lower"`)."""
+    below = pymc.logcdf(variable, constant(limits), warn_rvs=False)
+    return below if side == "lower" else pymc.math.log1mexp(below)
+
+
 def is_diffusion(variable: Any) -> bool:
     """Whether a random variable is the path of a discretised stochastic differential equation."""
     return type(variable.owner.op).__name__ == "EulerMaruyamaRV"
@@ -138,6 +144,11 @@ def is_diffusion(variable: Any) -> bool:
 def as_variable(value: Any) -> Any:
     """A variable, or a number as one."""
     return value if isinstance(value, Variable) else constant(np.asarray(value, dtype=np.float64))
+
+
+def as_constant(values: Any) -> Any:
+    """Numbers as a constant of their own dtype."""
+    return constant(np.asarray(values))
 
 
 def is_dirac_delta(op: Any) -> bool:

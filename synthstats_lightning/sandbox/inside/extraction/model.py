@@ -23,6 +23,7 @@ from synthstats_lightning.sandbox.inside.extraction.diffusion import diffusion_p
 from synthstats_lightning.sandbox.inside.extraction.loops import inner_graph
 from synthstats_lightning.sandbox.inside.extraction.observed import observed_rows, response_entry
 from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HANDLERS, operation_name
+from synthstats_lightning.sandbox.inside.extraction.potentials import censored_entry, rows_cut_short
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
 from synthstats_lightning.sandbox.inside.extraction.units import in_own_units
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
@@ -67,14 +68,16 @@ class Extraction:
     def run(self) -> dict[str, Any]:
         """The model graph as JSON-ready fields."""
         model = self._model
+        data, columns_in = _data, self.builder.columns_in
+        observed = observed_rows(model, self._schema, data, columns_in, every=not model.potentials)
+        cut_short = None
         if model.potentials:
-            names = ", ".join(str(variable.name) for variable in model.potentials[:3])
-            unsupported(
-                f"pm.Potential ({names}): a potential is not a normalised distribution. Write censored rows"
-                " as pm.Censored with a column of limits, a sum over states as pm.Mixture or with labels"
-                " (pm.Categorical), bounds as pm.Truncated, a constraint as a prior"
+            cut_short = rows_cut_short(
+                model, observed, self._schema, self.builder.covariates, lambda v: self.entry(v).shape
             )
-        observed = observed_rows(model, self._schema, _data, self.builder.columns_in)
+            if cut_short is None:
+                self._refuse_potential()
+            observed = [(cut_short.variable, np.arange(self._schema.num_rows), cut_short.rescaling)]
         known = {self.entry(variable) for variable, _, _ in observed}
         needed = adapter.variables_below(variable for variable, _, _ in observed)
         free = []
@@ -89,7 +92,23 @@ class Extraction:
             for variable, rows, rescaling in observed
         ]
         response = response_entry(self.builder, seen, self._schema)
+        if cut_short is not None and cut_short.limit is not None:
+            response = censored_entry(self.builder, response, cut_short.side, cut_short.limit)
         return write(response, free, self._deterministics(known))
+
+    def _refuse_potential(self) -> NoReturn:
+        names = ", ".join(str(variable.name) for variable in self._model.potentials[:3])
+        rows = (
+            ". Of rows whose event was not seen it is the log-probability of lasting longer under the"
+            " distribution of the others, with the same parameters"
+            if self._schema.censoring
+            else ""
+        )
+        unsupported(
+            f"pm.Potential ({names}): a potential is not a normalised distribution{rows}. Write censored rows"
+            " as pm.Censored with a column of limits, a sum over states as pm.Mixture or with labels"
+            " (pm.Categorical), bounds as pm.Truncated, a constraint as a prior"
+        )
 
     def _latent(self, variable: Any) -> Entry:
         """The entry of a free variable that observed ones depend on."""

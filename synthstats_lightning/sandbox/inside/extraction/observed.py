@@ -25,6 +25,7 @@ def observed_rows(
     schema: DataSchema,
     data: Callable[[Any], Array | None],
     columns_in: Callable[[Array], Sequence[str]],
+    every: bool = True,
 ) -> list[tuple[Any, Rows, Rescaling]]:
     """The observed variables of a model, with the row of the response at each of their places, and its units.
 
@@ -33,12 +34,13 @@ def observed_rows(
         schema: Columns and response.
         data: Takes a variable to the constant that it holds, `None` if it holds none.
         columns_in: Takes an array to the names of the covariates that it holds.
+        every: Whether all rows must be there.
 
     Raises:
-        ProgramFailure: `BAD_GRAPH` unless these are all rows of the response, each once.
+        ProgramFailure: `BAD_GRAPH` unless these are rows of the response, each once.
     """
     response = schema.response
-    if not model.observed_RVs:
+    if every and not model.observed_RVs:
         _bad_graph(f"the model observes nothing: give {response!r} as observed=")
     found = []
     for variable in model.observed_RVs:
@@ -52,8 +54,9 @@ def observed_rows(
         found.append((variable, *known))
     seen = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for _, rows, _ in found)])
     counts = np.bincount(seen, minlength=schema.num_rows)
-    if (counts != 1).any():
-        row = int(np.argmax(counts != 1))
+    wrong = (counts != 1) if every else (counts > 1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
         series = (
             ". A series is observed from its first row on, by pm.AR or given columns of its lags"
             if row == counts[row] == 0
