@@ -13,15 +13,26 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.scalar.basic import ScalarConstant, ScalarType
 from pytensor.tensor import constant
+from pytensor.tensor.basic import _as_tensor_variable
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT, SliceConstant, SliceType
 
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.failure import REFUSED
+from synthstats_lightning.sandbox.inside.columns import Column, is_element
 
 VERSION: str = pymc.__version__
 
 Array = NDArray[Any]
+
+
+@_as_tensor_variable.register(Column)
+def _column_as_variable(values: Column, name: str | None, ndim: int | None, **settings: Any) -> Any:
+    """A column as PyTensor has it; single elements keep how they were made, which values do not tell."""
+    found = _as_tensor_variable(np.asarray(values), name, ndim, **settings)
+    if is_element(values) and isinstance(found, Constant):
+        found.tag.expression = values.expression
+    return found
 
 
 RANDOM_OPS: dict[type, str] = {
