@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,9 +315,10 @@ ARRANGING: frozenset[Callable[..., Any]] = frozenset(
 
 
 class _Current:
-    """The placeholder of the program that runs in this process."""
+    """The placeholder of the program that runs in this process, and what it took for missing values."""
 
     whole: Response | None = None
+    missing: ClassVar[set[float]] = set()
 
 
 def placeholder_again(values: Array, name: object) -> Response | None:
@@ -359,8 +360,13 @@ def response(name: str, num_rows: int, dtype: str, levels: tuple[str, ...] = ())
     """The placeholder of a response, of its levels if it has some."""
     result = sentinel(num_rows, dtype).view(Response)
     result.response_name, result.levels = name, levels
-    _Current.whole = result
+    _Current.whole, _Current.missing = result, set()
     return result
+
+
+def taken_for_missing() -> set[float]:
+    """Values of the response that the program of this process takes for missing ones."""
+    return _Current.missing
 
 
 COPYING = ("array", "asarray", "ascontiguousarray", "asfortranarray")
@@ -375,6 +381,25 @@ def install(filename: str) -> None:
     """
     for name in COPYING:
         setattr(np, name, _placeholder_kept(getattr(np, name), filename))
+    for name in ("masked_invalid", "masked_values", "masked_equal"):
+        setattr(np.ma, name, _nothing_missing(getattr(np.ma, name)))
+
+
+def _nothing_missing(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Rows without a value have been left out: a mask of them is empty, if no row can have their code."""
+
+    @functools.wraps(plain)
+    def masked(values: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(values) is not Response:
+            return plain(values, *args, **kwargs)
+        code = args[0] if args else kwargs.get("value")
+        if code is not None and (not _is_number(code) or values.rescaling != Rescaling()):
+            values._refuse_to("equal")
+        if code is not None:
+            _Current.missing.add(float(code))
+        return values
+
+    return masked
 
 
 def _placeholder_kept(plain: Callable[..., Any], filename: str) -> Callable[..., Any]:

@@ -21,13 +21,17 @@ from synthstats_lightning.sandbox.inside.extraction.composites import (
 )
 from synthstats_lightning.sandbox.inside.extraction.diffusion import diffusion_path
 from synthstats_lightning.sandbox.inside.extraction.loops import inner_graph
-from synthstats_lightning.sandbox.inside.extraction.observed import observed_rows, response_entry
+from synthstats_lightning.sandbox.inside.extraction.observed import (
+    observed_rows,
+    refuse_missing,
+    response_entry,
+)
 from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HANDLERS, operation_name
 from synthstats_lightning.sandbox.inside.extraction.potentials import censored_entry, rows_cut_short
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
 from synthstats_lightning.sandbox.inside.extraction.units import in_own_units
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
-from synthstats_lightning.sandbox.inside.response import holds_rows, sentinel
+from synthstats_lightning.sandbox.inside.response import holds_rows, sentinel, taken_for_missing
 
 
 def extract_graph(model: Any, schema: DataSchema, covariates: Mapping[str, Array]) -> dict[str, Any]:
@@ -92,6 +96,7 @@ class Extraction:
             for variable, rows, rescaling in observed
         ]
         response = response_entry(self.builder, seen, self._schema)
+        refuse_missing(response, taken_for_missing(), self._schema.response)
         if cut_short is not None and cut_short.limit is not None:
             response = censored_entry(self.builder, response, cut_short.side, cut_short.limit)
         return write(response, free, self._deterministics(known))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthstats_lightning.programs.composites import distribution_of
+from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox.inside.expressions import Array
@@ -18,6 +19,18 @@ from synthstats_lightning.sandbox.inside.rescaling import Rescaling
 from synthstats_lightning.sandbox.inside.response import rows_of
 
 Rows = NDArray[np.int64]
+
+_NEVER_NEGATIVE = frozenset(
+    {
+        Support.POSITIVE,
+        Support.UNIT,
+        Support.NATURAL,
+        Support.COUNT_TO,
+        Support.BINARY,
+        Support.POSITIVE_COUNT,
+        Support.CATEGORIES,
+    }
+)
 
 
 def observed_rows(
@@ -113,6 +126,28 @@ def response_entry(
         for place, rank in enumerate(distribution.ranks)
     ]
     return builder.random(laws[0], inputs, str(first.attributes["name"]), (schema.num_rows,))
+
+
+def refuse_missing(response: Entry, codes: Collection[float], name: str) -> None:
+    """Refuses codes of missing values that the response could have: rows with them would be scored.
+
+    Args:
+        response: The random node of the response.
+        codes: Values that a program takes for missing ones.
+        name: What the response is called.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` unless the response's distribution has none of them.
+    """
+    support = distribution_of(_law(response)).support
+    for code in codes:
+        if code >= 0 or support not in _NEVER_NEGATIVE:
+            raise ProgramFailure(
+                FailureCategory.UNSUPPORTED,
+                f"{code:g} as a missing value of the response {name!r}, which its distribution may have: rows"
+                f" without a value are left out already (`missing` of the task says what stands for one)."
+                " Observe it as it is",
+            )
 
 
 def _one_normal_vector(
