@@ -190,3 +190,29 @@ def test_numbers_are_no_names() -> None:
         understand(TREES, "height", roles={"age": "label"})
     with pytest.raises(ValueError, match="label"):
         understand(TREES, "height", roles={"age": "lable"})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("data.height.shift(1)", "its lags are columns of the data"),
+        ("height.rolling(3)", "its lags are columns of the data"),
+        ("np.diff(height)", "its lags are columns of the data"),
+        ("height.quantile(0.9)", "priors and scales may not come from it"),
+        ("pd.to_datetime(age)", "dates are numbers here, .* where the task asks for them"),
+        ("pd.to_datetime(data.copy()['age'])", "dates are numbers here"),
+    ],
+)
+def test_what_has_another_spelling_says_so(
+    sandbox: Sandbox, task: TableTask, line: str, message: str
+) -> None:
+    with pytest.raises(ProgramFailure, match=message) as caught:
+        built(sandbox, task, f"import pandas as pd\nm = {line}\n{PLAIN}")
+    assert caught.value.category is FailureCategory.RAISED
+
+
+def test_dates_that_are_made_of_numbers_with_a_unit(sandbox: Sandbox, task: TableTask) -> None:
+    lines = (
+        "import pandas as pd\nday = pd.to_datetime(age, unit='D')\nassert (day - day.min()).days[1] == 30\n"
+    )
+    assert built(sandbox, task, lines + PLAIN) == built(sandbox, task, PLAIN)

@@ -298,11 +298,22 @@ class Response(np.ndarray):
 
     reset_index = dropna
 
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_SERIES:  # a property would be asked for when a model is built
+            self._refuse_to(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def iloc(self) -> Response:
         """The placeholder itself, which is indexed by place, as pandas spells it."""
         return self
 
+
+_OF_SERIES = frozenset(
+    "shift diff rolling ewm expanding pct_change autocorr median quantile describe nunique unique"  # noqa: SIM905
+    " value_counts groupby rank between apply hist idxmax idxmin".split()
+)
+"""Attributes of pandas' columns that read values, which placeholders lack."""
 
 ARRANGING: frozenset[Callable[..., Any]] = frozenset(
     {

@@ -107,7 +107,8 @@ class Extraction:
             ". Of rows whose event was not seen it is the log-probability of lasting longer under the"
             " distribution of the others, with the same parameters"
             if self._schema.censoring
-            else ""
+            else ". That of rows whose event was not seen is read as censoring where the task knows which"
+            " column says so (roles: {column: event})"
         )
         unsupported(
             f"pm.Potential ({names}): a potential is not a normalised distribution{rows}. Write censored rows"
