@@ -99,6 +99,7 @@ def _made(
         event_rank=int(law.name in VECTORS) + parts[0].event_rank,
         parameter_ranks=ranks,
         atoms=support is Support.MIXED and law.name in ("Censored", "Hurdle"),
+        has_cdf=law.name == "Exponentiated" and parts[0].has_cdf,
     )
 
 

@@ -63,7 +63,8 @@ def read_law(attributes: Mapping[str, Any], depth: int = 0) -> Law:
 
     Raises:
         ValueError: If the attributes do not fit the distribution, or composites nest in a way that has no
-            reading: only a mixture has composite components, and these are truncated or exponentiated.
+            reading: components of a mixture may be truncated or exponentiated, one between bounds may be
+            exponentiated.
     """
     name = attributes["distribution"]
     if not isinstance(name, str):
@@ -99,8 +100,11 @@ def _component(parent: str, part: Any, depth: int) -> Law:
         "bounds",
     }:
         raise ValueError("a component is neither a name nor an object with distribution and components")
-    if parent != "Mixture" or depth > 0 or part["distribution"] not in ("Truncated", "Exponentiated"):
+    own = part["distribution"]
+    known = own in ("Truncated", "Exponentiated") if parent == "Mixture" else own == "Exponentiated"
+    if not known or parent not in ("Mixture", *BOUNDED) or depth > 0:
         raise ValueError(
-            f"{parent} takes no composite component but, in a mixture, a truncated or exponentiated one"
+            f"{parent} takes no composite component but, in a mixture, a truncated or exponentiated one, and"
+            " between bounds an exponentiated one"
         )
     return read_law(part, depth + 1)

@@ -39,6 +39,7 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.integration import integrate, is_integrated
 from synthstats_lightning.scoring.marginals.precision import check_prior
 from synthstats_lightning.scoring.memorising import check_memorised
+from synthstats_lightning.scoring.possible import check_possible
 from synthstats_lightning.scoring.prediction.diagnostics import (
     score_elpd,
     score_evidence,
@@ -112,6 +113,7 @@ def score_graph(
         check_memorised(
             canonical, covariates, response, settings.memorised_bits, shown_rows=shown_rows, rounding=rounding
         )
+        check_possible(canonical, response, rounding, response_name)
         # whether values count as exact or not: the same draws
         fingerprint = data_fingerprint(covariates, response, shown_rows, held_out=held_out)
         seed = graph_seed(model.form, fingerprint)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.sandbox.extraction.test_extraction import check
+from tests.sandbox.in_process import model_and_graph
+
+from tests.sandbox.conftest import COVARIATES, SCHEMA  # isort: skip
 
 IDIOMS = {
     "dummies": "__import__('pandas').get_dummies(site).values.astype(float) @ v",
@@ -18,6 +22,14 @@ IDIOMS = {
     "between": "a * ((age > 5) & (age < 9))",
     "log1": "a * np.log(age + 1) + b * np.log1p(age)",
     "loop": "pt.stack([a + b * age[i] for i in range(len(age))])",
+    "loop with memory": (
+        "(lambda v: [[v.append(0.5 * b + a * (age[i] - a) ** 2 / (1 + np.log(age[i - 1])) + 0.1 * v[-1])"
+        " for i in range(1, 9)], pt.stack(v)][1])([b])"
+    ),
+    "elements as plain numbers": (
+        "a * age * ({1.0: 3}[age[0]] + float(f'{age[1]:.1f}') + [1, 2, 3][int(age[0])] + max(age[0], 2)"
+        " + round(age[2]) + (2 if age[0] == 1 and age[1] > 0 else 3) + float('%d' % age[3]) + min([age[4]]))"
+    ),
     "hinge": "a * np.maximum(age - 5, 0) + b * np.minimum(age, 5)",
     "median": "a * (age - np.median(age))",
     "hstack": "pt.dot(np.hstack([np.ones((9, 1)), age.reshape(-1, 1), age.reshape(-1, 1) ** 2]), v)",
@@ -114,3 +126,16 @@ with pm.Model() as model:
     pm.Normal("obs", a + v, 1, observed=length)
 """
     )
+
+
+def test_elements_of_columns_are_no_constants() -> None:
+    """A program that reads a column row by row holds no numbers of its own, whatever the column holds."""
+    source = (
+        "with pm.Model() as model:\n    a = pm.Normal('a')\n    v = [a]\n"
+        "    for i in range(1, len(age)):\n        v.append(a + (age[i - 1] / 2) * v[-1])\n"
+        "    pm.Normal('y', pt.stack(v), 1, observed=length)\n"
+    )
+    _, document = model_and_graph(source, SCHEMA, COVARIATES)
+    held = {x for node in document["nodes"] if node["op"] == "constant" for x in np.ravel(node["value"])}
+    assert held <= {0, 1, 2}
+    assert sum(node["op"] == "index" for node in document["nodes"]) == 8

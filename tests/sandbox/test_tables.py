@@ -131,6 +131,22 @@ def test_rows_in_another_order_are_rows_of_the_response(sandbox: Sandbox, task: 
     assert len({canonical_hash(canonicalise(parse_graph(each, task.schema))) for each in (found, plain)}) == 1
 
 
+RATIOS = {
+    "in a column": "df = data.copy()\ndf['r'] = df['height'] / df['age']\nratio = df['r'].values",
+    "of series": "ratio = pd.Series(height) / pd.Series(age)",
+    "assigned": "ratio = data.copy().assign(r=lambda df: df.height / df.age)['r']",
+}
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_ratios_of_columns(sandbox: Sandbox, task: TableTask, name: str) -> None:
+    model = PLAIN.replace("observed=height", "observed=ratio")
+    found = built(sandbox, task, f"import pandas as pd\n{RATIOS[name]}\n{model}")
+    assert found == built(sandbox, task, f"ratio = height / age\n{model}")
+    with pytest.raises(ProgramFailure, match="the response 'height' has no values here"):
+        built(sandbox, task, f"import pandas as pd\n{RATIOS[name]}\nm = ratio.mean()\n{model}")
+
+
 def test_numbers_that_look_like_rows_are_a_covariate(sandbox: Sandbox) -> None:
     table = {**TREES, "hours": [24, 24, 11, 11, 24, 11]}
     task = TableTask(understand(table, "height"))
@@ -174,3 +190,29 @@ def test_numbers_are_no_names() -> None:
         understand(TREES, "height", roles={"age": "label"})
     with pytest.raises(ValueError, match="label"):
         understand(TREES, "height", roles={"age": "lable"})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("data.height.shift(1)", "its lags are columns of the data"),
+        ("height.rolling(3)", "its lags are columns of the data"),
+        ("np.diff(height)", "its lags are columns of the data"),
+        ("height.quantile(0.9)", "priors and scales may not come from it"),
+        ("pd.to_datetime(age)", "dates are numbers here, .* where the task asks for them"),
+        ("pd.to_datetime(data.copy()['age'])", "dates are numbers here"),
+    ],
+)
+def test_what_has_another_spelling_says_so(
+    sandbox: Sandbox, task: TableTask, line: str, message: str
+) -> None:
+    with pytest.raises(ProgramFailure, match=message) as caught:
+        built(sandbox, task, f"import pandas as pd\nm = {line}\n{PLAIN}")
+    assert caught.value.category is FailureCategory.RAISED
+
+
+def test_dates_that_are_made_of_numbers_with_a_unit(sandbox: Sandbox, task: TableTask) -> None:
+    lines = (
+        "import pandas as pd\nday = pd.to_datetime(age, unit='D')\nassert (day - day.min()).days[1] == 30\n"
+    )
+    assert built(sandbox, task, lines + PLAIN) == built(sandbox, task, PLAIN)

@@ -70,6 +70,8 @@ class Column(Listed):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
         if any(_is_symbolic(value) for value in inputs):
             return _symbolic(ufunc, method, inputs, settings)
+        if any(isinstance(value, Response) for value in inputs):
+            return NotImplemented
         plain = [np.asarray(value) if isinstance(value, Column) else value for value in inputs]
         out = settings.pop("out", None)
         # before the call: an output may be one of the inputs
@@ -98,7 +100,12 @@ class Column(Listed):
 
     def __getitem__(self, key: Any) -> Any:
         result = super().__getitem__(key)
-        if not isinstance(result, Column) or self.expression is None:
+        if self.expression is None:
+            return result
+        if self.ndim == 1 and isinstance(result, np.floating) and isinstance(key, int | np.integer):
+            # in loops over rows: what is made of it is made of a column, not of numbers that it holds
+            return track(result, Expression("index", (self.expression,), {"index": [int(key) % len(self)]}))
+        if not isinstance(result, Column):
             return result
         expression = _index_expression(self, key, result.shape)
         return result if expression is None else track(result, expression)
@@ -210,6 +217,25 @@ def is_computed(values: Any) -> bool:
     """
     expression = getattr(values, "expression", None)
     return expression is not None and expression.op in ("div", "cast")
+
+
+def is_element(values: Any) -> bool:
+    """Whether a single number is made of single elements of columns, as in a loop over rows.
+
+    Args:
+        values: Anything that a program made.
+    """
+    if not isinstance(values, Column) or values.ndim or values.expression is None:
+        return False
+    pending = [values.expression]
+    while pending:
+        current = pending.pop()
+        if current.op == "index" and all(isinstance(part, int) for part in current.attributes["index"]):
+            continue
+        if current.op == "covariate" or current.op in REDUCTIONS.values() or current.op == "mean":
+            return False
+        pending += current.inputs
+    return True
 
 
 def view_of(covariates: Mapping[str, Column], view: View, num_rows: int) -> Array:

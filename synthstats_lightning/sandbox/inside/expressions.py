@@ -94,6 +94,14 @@ class Provenance:
         """The earliest expression that gave these values."""
         return self._known.get(_key(values)) if values.size >= 2 else None
 
+    def of_rows(self, num_rows: int) -> list[tuple[Array, Expression]]:
+        """Arrays with one entry for every row along their first axis, and how they were made."""
+        return [
+            (np.frombuffer(data, dtype=dtype).reshape(shape), expression)
+            for (shape, dtype, data), expression in self._known.items()
+            if shape and shape[0] == num_rows
+        ]
+
     def clear(self) -> None:
         """Forgets everything."""
         self._known.clear()

@@ -13,15 +13,26 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.scalar.basic import ScalarConstant, ScalarType
 from pytensor.tensor import constant
+from pytensor.tensor.basic import _as_tensor_variable
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT, SliceConstant, SliceType
 
 from synthstats_lightning.programs.distributions import DISTRIBUTIONS
 from synthstats_lightning.programs.failure import REFUSED
+from synthstats_lightning.sandbox.inside.columns import Column, is_element
 
 VERSION: str = pymc.__version__
 
 Array = NDArray[Any]
+
+
+@_as_tensor_variable.register(Column)
+def _column_as_variable(values: Column, name: str | None, ndim: int | None, **settings: Any) -> Any:
+    """A column as PyTensor has it; single elements keep how they were made, which values do not tell."""
+    found = _as_tensor_variable(np.asarray(values), name, ndim, **settings)
+    if is_element(values) and isinstance(found, Constant):
+        found.tag.expression = values.expression
+    return found
 
 
 RANDOM_OPS: dict[type, str] = {
@@ -130,6 +141,12 @@ def drawn_inside(variable: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
     return [pair for pair in pairs if hasattr(pair[0].type, "dtype")], inner
 
 
+def log_tail(variable: Any, limits: Array, side: str) -> Any:
+    """The log-probability that a random variable lies above limits (`"upper"`), or not above (`"lower"`)."""
+    below = pymc.logcdf(variable, constant(limits), warn_rvs=False)
+    return below if side == "lower" else pymc.math.log1mexp(below)
+
+
 def is_diffusion(variable: Any) -> bool:
     """Whether a random variable is the path of a discretised stochastic differential equation."""
     return type(variable.owner.op).__name__ == "EulerMaruyamaRV"
@@ -138,6 +155,11 @@ def is_diffusion(variable: Any) -> bool:
 def as_variable(value: Any) -> Any:
     """A variable, or a number as one."""
     return value if isinstance(value, Variable) else constant(np.asarray(value, dtype=np.float64))
+
+
+def as_constant(values: Any) -> Any:
+    """Numbers as a constant of their own dtype."""
+    return constant(np.asarray(values))
 
 
 def is_dirac_delta(op: Any) -> bool:

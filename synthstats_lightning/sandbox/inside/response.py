@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
+from synthstats_lightning.sandbox.inside.expressions import operand
 from synthstats_lightning.sandbox.inside.instead import instead_of
-from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, Rescaling, numbers_of
+from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS, PerRow, Rescaling, numbers_of
 
 Array = NDArray[Any]
 
@@ -54,11 +55,11 @@ def rows_of(values: Array, num_rows: int) -> tuple[NDArray[np.int64], Rescaling]
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iuf" or not numbers.size:
         return None
-    order: NDArray[np.int64] = np.argsort(sentinel(num_rows, "int64"))
+    whole = sentinel(num_rows, "int64")
     for rescaling in (Rescaling(), *RESCALINGS):
-        places = (rescaling.undone(numbers) - _FIRST) / _STEP
-        if ((places >= 0) & (places < num_rows) & (places == np.floor(places))).all():
-            return order[places.astype(np.int64)], rescaling
+        rows = rescaling.rows(numbers, whole)
+        if (rows >= 0).all():
+            return rows, rescaling
     return None
 
 
@@ -75,10 +76,10 @@ def holds_rows(values: Array, num_rows: int) -> bool:
     fewest = min(FEWEST_ROWS, num_rows)
     if numbers.dtype.kind not in "iuf" or numbers.size < fewest or num_rows < 2:
         return False
+    whole = sentinel(num_rows, "int64")
     for rescaling in (Rescaling(), *RESCALINGS):
-        places = (rescaling.undone(numbers) - _FIRST) / _STEP
-        rows = places[(places >= 0) & (places < num_rows) & (places == np.floor(places))]
-        distinct = len(np.unique(rows))
+        rows = rescaling.rows(numbers, whole)
+        distinct = len(np.unique(rows[rows >= 0]))
         if distinct >= max(fewest - 1, 2) and 2 * distinct >= numbers.size:
             return True
     return False
@@ -127,7 +128,8 @@ class Response(np.ndarray):
             if code is not None:
                 return self if code == (ufunc is np.equal) else 1 - self
         if method == "__call__" and not settings and len(mine) == 1:
-            rescaled = self.rescaling.then(ufunc, inputs, mine[0])
+            given = [value if value is self else self._by_row(value) for value in inputs]
+            rescaled = self.rescaling.then(ufunc, tuple(given), mine[0])
             if rescaled is not None:
                 RESCALINGS.setdefault(rescaled)
                 result = self._pieces(ufunc(*(_plain(value) for value in inputs)))
@@ -138,6 +140,8 @@ class Response(np.ndarray):
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         if func in (np.shape, np.ndim, np.size):
             return func(np.empty(self.shape), *args[1:], **kwargs)
+        if func in (np.shares_memory, np.may_share_memory):  # as pandas asks of what it holds
+            return func(*(_plain(value) for value in args), **kwargs)
         if func in (np.zeros_like, np.ones_like, np.empty_like, np.full_like):
             return func(np.empty(self.shape, self.dtype), *args[1:], **kwargs)
         if func is np.where and len(args) == 3 and not kwargs:
@@ -150,6 +154,27 @@ class Response(np.ndarray):
             plain = [_plain(value) for value in args]
             return self._pieces(func(*plain, **{name: _plain(value) for name, value in kwargs.items()}))
         self._refuse_to(func.__name__)
+
+    def _by_row(self, value: Any) -> Any:
+        """A column, or a part of one, as numbers of the rows that stand here; anything else as it is."""
+        whole = _Current.whole
+        numbers = np.asarray(value)
+        if (
+            whole is None
+            or not numbers.ndim
+            or numbers.shape != self.shape
+            or numbers.dtype.kind not in "iuf"
+        ):
+            return value
+        known = rows_of(np.asarray(self), len(whole))
+        if isinstance(value, Response) or known is None or holds_rows(numbers, len(whole)):
+            return value
+        rows = known[0].ravel()
+        if np.array_equal(rows, np.arange(len(whole))):
+            return PerRow(numbers.ravel(), operand(numbers.ravel() if numbers.ndim > 1 else value))
+        spread = np.full(len(whole), np.nan)
+        spread[rows] = numbers.ravel()
+        return PerRow(spread, operand(spread))
 
     def _coded(self) -> bool:
         """Whether it is 0 and 1, of two levels, or 1 less that."""
@@ -273,11 +298,22 @@ class Response(np.ndarray):
 
     reset_index = dropna
 
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_SERIES:  # a property would be asked for when a model is built
+            self._refuse_to(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def iloc(self) -> Response:
         """The placeholder itself, which is indexed by place, as pandas spells it."""
         return self
 
+
+_OF_SERIES = frozenset(
+    "shift diff rolling ewm expanding pct_change autocorr median quantile describe nunique unique"  # noqa: SIM905
+    " value_counts groupby rank between apply hist idxmax idxmin".split()
+)
+"""Attributes of pandas' columns that read values, which placeholders lack."""
 
 ARRANGING: frozenset[Callable[..., Any]] = frozenset(
     {
@@ -290,9 +326,10 @@ ARRANGING: frozenset[Callable[..., Any]] = frozenset(
 
 
 class _Current:
-    """The placeholder of the program that runs in this process."""
+    """The placeholder of the program that runs in this process, and what it took for missing values."""
 
     whole: Response | None = None
+    missing: ClassVar[set[float]] = set()
 
 
 def placeholder_again(values: Array, name: object) -> Response | None:
@@ -334,8 +371,13 @@ def response(name: str, num_rows: int, dtype: str, levels: tuple[str, ...] = ())
     """The placeholder of a response, of its levels if it has some."""
     result = sentinel(num_rows, dtype).view(Response)
     result.response_name, result.levels = name, levels
-    _Current.whole = result
+    _Current.whole, _Current.missing = result, set()
     return result
+
+
+def taken_for_missing() -> set[float]:
+    """Values of the response that the program of this process takes for missing ones."""
+    return _Current.missing
 
 
 COPYING = ("array", "asarray", "ascontiguousarray", "asfortranarray")
@@ -350,6 +392,25 @@ def install(filename: str) -> None:
     """
     for name in COPYING:
         setattr(np, name, _placeholder_kept(getattr(np, name), filename))
+    for name in ("masked_invalid", "masked_values", "masked_equal"):
+        setattr(np.ma, name, _nothing_missing(getattr(np.ma, name)))
+
+
+def _nothing_missing(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Rows without a value have been left out: a mask of them is empty, if no row can have their code."""
+
+    @functools.wraps(plain)
+    def masked(values: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(values) is not Response:
+            return plain(values, *args, **kwargs)
+        code = args[0] if args else kwargs.get("value")
+        if code is not None and (not _is_number(code) or values.rescaling != Rescaling()):
+            values._refuse_to("equal")
+        if code is not None:
+            _Current.missing.add(float(code))
+        return values
+
+    return masked
 
 
 def _placeholder_kept(plain: Callable[..., Any], filename: str) -> Callable[..., Any]:

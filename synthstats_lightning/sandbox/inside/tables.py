@@ -35,6 +35,7 @@ def install() -> None:
 
     _read_the_data(pd)
     _give_accessors(pd)
+    _refuse_numbers_as_dates(pd)
     for name in ("__getitem__", "__getattr__"):
         _wrap(pd.DataFrame, name, _taken_out, _by_program)
     for name in _OF_SERIES:
@@ -87,6 +88,23 @@ def _read_the_data(pd: Any) -> None:
         made(self, data._table() if hasattr(type(data), "_table") else data, *args, **kwargs)
 
     pd.DataFrame.__init__ = initialise
+
+
+def _refuse_numbers_as_dates(pd: Any) -> None:
+    """Says what dates are here: pandas would take their numbers for nanoseconds since 1970."""
+    plain = pd.to_datetime
+
+    @functools.wraps(plain)
+    def to_datetime(values: Any, *args: Any, **kwargs: Any) -> Any:
+        kind = getattr(getattr(values, "dtype", None), "kind", "")
+        if kind in ("i", "u", "f") and not args and not {"unit", "format"} & set(kwargs):
+            raise TypeError(
+                "dates are numbers here, days or years since the first as a rule, and are used as they are;"
+                " months and weekdays are columns where the task asks for them (date_parts)"
+            )
+        return plain(values, *args, **kwargs)
+
+    pd.to_datetime = to_datetime
 
 
 def _give_accessors(pd: Any) -> None:

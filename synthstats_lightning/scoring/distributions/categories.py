@@ -22,14 +22,17 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_normal,
     standard_uniform,
 )
-from synthstats_lightning.scoring.numerics.special import broadcast_tensors, log1mexp, log_ndtr, softplus
+from synthstats_lightning.scoring.numerics.special import (
+    broadcast_tensors,
+    log1mexp,
+    log_ndtr_between,
+    softplus,
+)
 
 FARTHEST_THRESHOLD = 1e100
 """Stands for thresholds at either end of all."""
-NEGLIGIBLE = 40.0
-"""Standard deviations below a quantile and the mean from where on nothing counts beside what is above."""
 FARTHEST_QUANTILE = 1e60
-"""The same where it is squared, and may be divided by a small standard deviation first."""
+"""Farther than any threshold, where it is squared, and may be divided by a small standard deviation first."""
 _CATEGORICAL_LOGIT = entry(
     "CategoricalLogit", {"logit_p": Domain.REAL}, Support.CATEGORIES, parameter_ranks=(1,)
 )
@@ -165,9 +168,7 @@ class CumulativeProbit(Definition, entry=_cumulative_probit("CumulativeProbit", 
         )
         above = lower + upper > 0
         low, high = torch.where(above, -upper, lower), torch.where(above, -lower, upper)
-        low = torch.maximum(low, high.clamp_max(0.0) - NEGLIGIBLE)
-        tail = log_ndtr(high)
-        return _where_rising(offset + tail + log1mexp(log_ndtr(low) - tail), thresholds)
+        return _where_rising(offset + log_ndtr_between(low, high), thresholds)
 
     @staticmethod
     def sample(

@@ -100,6 +100,35 @@ def log_ndtr_term(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return torch.where(far, _far_below(torch.where(far, x, -LOG_ERFC)), near) if some else near
 
 
+NEGLIGIBLE = 40.0
+"""Standard deviations below a quantile and the mean from where on nothing counts beside what is above."""
+KEPT = 1e-4
+"""Of a probability that another is taken from, the share whose logarithm keeps 11 digits from 1 on."""
+
+
+def log_ndtr_between(low: Float[Tensor, "*low"], high: Float[Tensor, "*high"]) -> Float[Tensor, "*shape"]:
+    """Logarithm of a standard normal's probability of an interval, as a term of a log-density.
+
+    By the difference of two probabilities where that keeps its digits, else by their logarithms, which take
+    six times as long.
+
+    Args:
+        low: Lower end, at most the upper one, not farther above 0 than that lies below.
+        high: Upper end of the interval.
+    """
+    low, high = broadcast_tensors(low, high)
+    below = torch.erfc(-math.sqrt(0.5) * high)
+    mass = below - torch.erfc(-math.sqrt(0.5) * low)
+    kept = (high > -LOG_ERFC) & (mass > KEPT * below)
+    if bool(kept.all()):
+        return torch.log(mass) - LOG_TWO
+    found = torch.log(torch.where(kept, mass, 1.0)) - LOG_TWO
+    few, ends = low[~kept], high[~kept]
+    few = torch.maximum(few, ends.clamp_max(0.0) - NEGLIGIBLE)
+    tail = log_ndtr(ends)
+    return found.masked_scatter(~kept, tail + log1mexp(log_ndtr(few) - tail))
+
+
 FARTHEST = 1e150
 """Its square is finite."""
 

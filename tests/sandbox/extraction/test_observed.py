@@ -148,7 +148,7 @@ REFUSED = {
     },
     "pm.Gamma('y', 2, s, observed=np.log(length))": "Gamma of the response's logarithm cannot be",
     "pm.Beta('y', 2, s, observed=length / 10)": "Beta of the response's multiple",
-    "pm.Normal('y', m, s, observed=length - age)": "offsets and columns into the parameters",
+    "pm.Normal('y', m, s, observed=np.sqrt(length))": "anything else into the parameters",
     "pm.Gumbel('y', m, s, observed=-1 * length)": "Gumbel of the response's negative cannot be",
     "pm.Normal('y', m, s, observed=(length - length.mean()) / length.std())":
         "response_transform: standardised",

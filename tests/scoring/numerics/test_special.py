@@ -1,9 +1,15 @@
-"""Functions whose derivatives a confined process takes."""
+"""Functions whose derivatives a confined process takes, and logarithms of small probabilities."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
+import torch
+from mpmath import mp
+
+from synthstats_lightning.scoring.numerics.special import log_ndtr_between
 
 SECOND_DERIVATIVE = """
 import sys, torch
@@ -28,3 +34,19 @@ def test_second_derivatives_import_nothing() -> None:
         [sys.executable, "-c", SECOND_DERIVATIVE], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("low", [-1e60, -90.0, -32.0, -8.0, -1.0, -1e-3])
+@pytest.mark.parametrize("width", [1e-7, 1e-4, 0.3, 5.0])
+def test_probabilities_of_intervals_are_those_of_mpmath(low: float, width: float) -> None:
+    mp.dps = 60
+    high = min(low + width, -low)
+    ends = torch.tensor([[low], [high]], dtype=torch.float64, requires_grad=True)
+    found = log_ndtr_between(ends[0], ends[1])
+    below, above = (mp.erfc(-mp.mpf(end) / mp.sqrt(2)) for end in ends[:, 0].tolist())
+    if above == below:
+        return
+    assert found.item() == pytest.approx(float(mp.log((above - below) / 2)), rel=1e-9, abs=1e-11)
+    (slope,) = torch.autograd.grad(found, ends)
+    density = mp.exp(-(mp.mpf(ends[1, 0].item()) ** 2) / 2) / mp.sqrt(2 * mp.pi)
+    assert slope[1].item() == pytest.approx(float(density / ((above - below) / 2)), rel=1e-7)

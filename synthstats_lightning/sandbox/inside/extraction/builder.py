@@ -77,6 +77,11 @@ class GraphBuilder:
         self._usual_known = False
         self._from_expressions: dict[int, Entry] = {}
 
+    @property
+    def covariates(self) -> Mapping[str, Array]:
+        """Columns by name."""
+        return self._covariates
+
     def constant(self, value: Any) -> Entry:
         """A constant in one of the three dtypes."""
         array = np.asarray(value)
@@ -155,6 +160,8 @@ class GraphBuilder:
             inputs = tuple(self.cast(part, dtype) for part in filled)
             if len(inputs) == 1:
                 return inputs[0]
+        if op == "take" and _is_all(inputs[1], inputs[0].shape, attributes["axis"]):
+            return inputs[0]
         literal = all(entry.literal for entry in inputs)
         if literal and value is not None and op != "broadcast_to":
             return self.constant(value)
@@ -250,6 +257,13 @@ def dtype_of(name: str) -> str:
     if name.startswith("float"):
         return "float64"
     raise ProgramFailure(FailureCategory.UNSUPPORTED, f"numbers of type {name}")
+
+
+def _is_all(index: Entry, shape: Shape, axis: int) -> bool:
+    """Whether an index that no column gives takes everything along an axis as it stands."""
+    if not index.literal or index.value is None or index.value.ndim != 1:
+        return False
+    return len(index.value) == shape[axis] and np.array_equal(index.value, np.arange(shape[axis]))
 
 
 def _node(entry: Entry, order: Mapping[int, int]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.laws import Law
 from synthstats_lightning.sandbox.inside.extraction.builder import Entry, GraphBuilder
-from synthstats_lightning.sandbox.inside.rescaling import Rescaling, numbers_of
+from synthstats_lightning.sandbox.inside.rescaling import numbers_of
 
 CODED = ("Bernoulli", "Categorical")
 """Distributions of categories, which numbers only name."""
@@ -19,7 +19,7 @@ MOST_EMPTY = 100
 
 
 def coded_response(
-    builder: GraphBuilder, entry: Entry, law: Law, rescaling: Rescaling, levels: Sequence[str]
+    builder: GraphBuilder, entry: Entry, law: Law, shift: float, scale: float, levels: Sequence[str]
 ) -> Entry:
     """The random node of a response of categories that a program has given other numbers.
 
@@ -30,7 +30,8 @@ def coded_response(
         builder: Makes the nodes of the model graph.
         entry: What the response in other numbers follows.
         law: Its law, one of `CODED`.
-        rescaling: What was done to the response.
+        shift: What was subtracted from the response.
+        scale: What the difference was divided by.
         levels: What the response's numbers from 0 stand for, as far as it has levels.
 
     Raises:
@@ -38,7 +39,7 @@ def coded_response(
     """
     (p,) = entry.inputs
     count = 2 if law.name == "Bernoulli" else p.shape[-1]
-    own = rescaling.shift + rescaling.scale * np.arange(count)
+    own = shift + scale * np.arange(count)
     readings = [own]
     numbers = numbers_of(levels)
     if numbers is not None:
@@ -48,7 +49,7 @@ def coded_response(
         near = np.abs(places - whole).max() < 1e-9 and whole.min() >= 0 and whole.max() < MOST_EMPTY + count
         if near and set(range(len(levels))) <= set(whole.tolist()):
             return _placed(builder, entry, law, whole.astype(np.int64))
-    _refuse(rescaling, law)
+    _refuse(shift, scale, law)
 
 
 def _placed(builder: GraphBuilder, entry: Entry, law: Law, places: np.ndarray) -> Entry:
@@ -92,8 +93,8 @@ def _complement(builder: GraphBuilder, p: Entry) -> Entry:
     return builder.apply("sub", builder.constant(1.0), p)
 
 
-def _refuse(rescaling: Rescaling, law: Law) -> NoReturn:
-    what = f"less {rescaling.shift:g}" if rescaling.scale == 1 else f"in steps of {abs(rescaling.scale):g}"
+def _refuse(shift: float, scale: float, law: Law) -> NoReturn:
+    what = f"less {shift:g}" if scale == 1 else f"in steps of {abs(scale):g}"
     raise ProgramFailure(
         FailureCategory.UNSUPPORTED,
         f"a {law.name} of the response {what}: its categories are 0, 1, ..., and a response that is counted"

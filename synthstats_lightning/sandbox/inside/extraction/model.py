@@ -21,12 +21,17 @@ from synthstats_lightning.sandbox.inside.extraction.composites import (
 )
 from synthstats_lightning.sandbox.inside.extraction.diffusion import diffusion_path
 from synthstats_lightning.sandbox.inside.extraction.loops import inner_graph
-from synthstats_lightning.sandbox.inside.extraction.observed import observed_rows, response_entry
+from synthstats_lightning.sandbox.inside.extraction.observed import (
+    observed_rows,
+    refuse_missing,
+    response_entry,
+)
 from synthstats_lightning.sandbox.inside.extraction.operations import CHECKS, HANDLERS, operation_name
+from synthstats_lightning.sandbox.inside.extraction.potentials import censored_entry, rows_cut_short
 from synthstats_lightning.sandbox.inside.extraction.scan import unrolled
 from synthstats_lightning.sandbox.inside.extraction.units import in_own_units
 from synthstats_lightning.sandbox.inside.extraction.vectors import ordered_part
-from synthstats_lightning.sandbox.inside.response import holds_rows, sentinel
+from synthstats_lightning.sandbox.inside.response import holds_rows, sentinel, taken_for_missing
 
 
 def extract_graph(model: Any, schema: DataSchema, covariates: Mapping[str, Array]) -> dict[str, Any]:
@@ -67,14 +72,16 @@ class Extraction:
     def run(self) -> dict[str, Any]:
         """The model graph as JSON-ready fields."""
         model = self._model
+        data, columns_in = _data, self.builder.columns_in
+        observed = observed_rows(model, self._schema, data, columns_in, every=not model.potentials)
+        cut_short = None
         if model.potentials:
-            names = ", ".join(str(variable.name) for variable in model.potentials[:3])
-            unsupported(
-                f"pm.Potential ({names}): a potential is not a normalised distribution. Write censored rows"
-                " as pm.Censored with a column of limits, a sum over states as pm.Mixture or with labels"
-                " (pm.Categorical), bounds as pm.Truncated, a constraint as a prior"
+            cut_short = rows_cut_short(
+                model, observed, self._schema, self.builder.covariates, lambda v: self.entry(v).shape
             )
-        observed = observed_rows(model, self._schema, _data, self.builder.columns_in)
+            if cut_short is None:
+                self._refuse_potential()
+            observed = [(cut_short.variable, np.arange(self._schema.num_rows), cut_short.rescaling)]
         known = {self.entry(variable) for variable, _, _ in observed}
         needed = adapter.variables_below(variable for variable, _, _ in observed)
         free = []
@@ -85,11 +92,29 @@ class Extraction:
             bad_graph("a variable depends on an observed one: the response may be used only as observed=")
         levels = self._schema.response_levels
         seen = [
-            (in_own_units(self.builder, self.entry(variable), rescaling, levels), rows)
+            (in_own_units(self.builder, self.entry(variable), rows, rescaling, levels), rows)
             for variable, rows, rescaling in observed
         ]
         response = response_entry(self.builder, seen, self._schema)
+        refuse_missing(response, taken_for_missing(), self._schema.response)
+        if cut_short is not None and cut_short.limit is not None:
+            response = censored_entry(self.builder, response, cut_short.side, cut_short.limit)
         return write(response, free, self._deterministics(known))
+
+    def _refuse_potential(self) -> NoReturn:
+        names = ", ".join(str(variable.name) for variable in self._model.potentials[:3])
+        rows = (
+            ". Of rows whose event was not seen it is the log-probability of lasting longer under the"
+            " distribution of the others, with the same parameters"
+            if self._schema.censoring
+            else ". That of rows whose event was not seen is read as censoring where the task knows which"
+            " column says so (roles: {column: event})"
+        )
+        unsupported(
+            f"pm.Potential ({names}): a potential is not a normalised distribution{rows}. Write censored rows"
+            " as pm.Censored with a column of limits, a sum over states as pm.Mixture or with labels"
+            " (pm.Categorical), bounds as pm.Truncated, a constraint as a prior"
+        )
 
     def _latent(self, variable: Any) -> Entry:
         """The entry of a free variable that observed ones depend on."""

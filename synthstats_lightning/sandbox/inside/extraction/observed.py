@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthstats_lightning.programs.composites import distribution_of
+from synthstats_lightning.programs.distribution import Support
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.sandbox.inside.expressions import Array
@@ -19,12 +20,25 @@ from synthstats_lightning.sandbox.inside.response import rows_of
 
 Rows = NDArray[np.int64]
 
+_NEVER_NEGATIVE = frozenset(
+    {
+        Support.POSITIVE,
+        Support.UNIT,
+        Support.NATURAL,
+        Support.COUNT_TO,
+        Support.BINARY,
+        Support.POSITIVE_COUNT,
+        Support.CATEGORIES,
+    }
+)
+
 
 def observed_rows(
     model: Any,
     schema: DataSchema,
     data: Callable[[Any], Array | None],
     columns_in: Callable[[Array], Sequence[str]],
+    every: bool = True,
 ) -> list[tuple[Any, Rows, Rescaling]]:
     """The observed variables of a model, with the row of the response at each of their places, and its units.
 
@@ -33,12 +47,13 @@ def observed_rows(
         schema: Columns and response.
         data: Takes a variable to the constant that it holds, `None` if it holds none.
         columns_in: Takes an array to the names of the covariates that it holds.
+        every: Whether all rows must be there.
 
     Raises:
-        ProgramFailure: `BAD_GRAPH` unless these are all rows of the response, each once.
+        ProgramFailure: `BAD_GRAPH` unless these are rows of the response, each once.
     """
     response = schema.response
-    if not model.observed_RVs:
+    if every and not model.observed_RVs:
         _bad_graph(f"the model observes nothing: give {response!r} as observed=")
     found = []
     for variable in model.observed_RVs:
@@ -52,8 +67,9 @@ def observed_rows(
         found.append((variable, *known))
     seen = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for _, rows, _ in found)])
     counts = np.bincount(seen, minlength=schema.num_rows)
-    if (counts != 1).any():
-        row = int(np.argmax(counts != 1))
+    wrong = (counts != 1) if every else (counts > 1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
         series = (
             ". A series is observed from its first row on, by pm.AR or given columns of its lags"
             if row == counts[row] == 0
@@ -110,6 +126,28 @@ def response_entry(
         for place, rank in enumerate(distribution.ranks)
     ]
     return builder.random(laws[0], inputs, str(first.attributes["name"]), (schema.num_rows,))
+
+
+def refuse_missing(response: Entry, codes: Collection[float], name: str) -> None:
+    """Refuses codes of missing values that the response could have: rows with them would be scored.
+
+    Args:
+        response: The random node of the response.
+        codes: Values that a program takes for missing ones.
+        name: What the response is called.
+
+    Raises:
+        ProgramFailure: `UNSUPPORTED` unless the response's distribution has none of them.
+    """
+    support = distribution_of(_law(response)).support
+    for code in codes:
+        if code >= 0 or support not in _NEVER_NEGATIVE:
+            raise ProgramFailure(
+                FailureCategory.UNSUPPORTED,
+                f"{code:g} as a missing value of the response {name!r}, which its distribution may have: rows"
+                f" without a value are left out already (`missing` of the task says what stands for one)."
+                " Observe it as it is",
+            )
 
 
 def _one_normal_vector(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from enum import Enum, auto
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthstats_lightning.programs.composites import entry_of
 from synthstats_lightning.programs.distribution import Support
@@ -16,7 +16,7 @@ from synthstats_lightning.programs.laws import Law, read_law
 from synthstats_lightning.sandbox.inside.extraction.builder import Entry, GraphBuilder
 from synthstats_lightning.sandbox.inside.extraction.codes import CODED, coded_response
 from synthstats_lightning.sandbox.inside.extraction.mirrors import mirrored
-from synthstats_lightning.sandbox.inside.rescaling import Rescaling
+from synthstats_lightning.sandbox.inside.rescaling import Number, PerRow, Rescaling
 
 
 class Unit(Enum):
@@ -97,13 +97,18 @@ def exponential_of(law: Law) -> Law | None:
 
 
 def in_own_units(
-    builder: GraphBuilder, entry: Entry, rescaling: Rescaling, levels: Sequence[str] = ()
+    builder: GraphBuilder,
+    entry: Entry,
+    rows: NDArray[np.int64],
+    rescaling: Rescaling,
+    levels: Sequence[str] = (),
 ) -> Entry:
     """The random node of the response whose rescaling follows one.
 
     Args:
         builder: Makes the nodes of the model graph.
         entry: What the rescaled response follows.
+        rows: The row of the response at each place of it.
         rescaling: What was done to the response.
         levels: What the response's numbers from 0 stand for, as far as it has levels.
 
@@ -115,26 +120,53 @@ def in_own_units(
     attributes = {name: value for name, value in entry.attributes.items() if name not in ("name", "shape")}
     law, inputs = read_law(attributes), list(entry.inputs)
     if law.name in CODED and not rescaling.logarithm:
-        return coded_response(builder, entry, law, rescaling, levels)
-    shift, scale = rescaling.shift, abs(rescaling.scale)
-    found = mirrored(builder, law, inputs) if rescaling.scale < 0 else (law, inputs)
+        origin, step = rescaling.shift, rescaling.scale
+        if not isinstance(origin, PerRow) and not isinstance(step, PerRow):
+            return coded_response(builder, entry, law, origin, step, levels)
+    found = mirrored(builder, law, inputs) if rescaling.sign < 0 else (law, inputs)
     if found is not None:
         law, inputs = found
     own = exponential_of(law) if rescaling.logarithm else law
     units = units_of(law)
-    moved = shift != 0.0
-    if found is None or own is None or units is None or (moved and not _moves(law)):
-        what = "logarithm" if rescaling.logarithm else "difference from a number" if moved else "multiple"
+    moved = rescaling.shift != 0.0
+    vector = rescaling.by_row and entry_of(law).event_rank > 0
+    if found is None or own is None or units is None or vector or (moved and not _moves(law)):
+        columns = "a column" if rescaling.by_row else "a number"
+        what = "logarithm" if rescaling.logarithm else f"difference from {columns}" if moved else "multiple"
         what = "negative" if found is None else what
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
             f"a {law.text()} of the response's {what} cannot be put back into its own units"
             " (a Normal can): observe the response as it is",
         )
+    shift = _entry(builder, rescaling.shift, rows)
+    scale = _entry(builder, rescaling.scale, rows)
+    if rescaling.sign < 0:
+        scale = builder.apply("neg", scale)
     measured = [
-        _measured(builder, part, unit, shift, scale) for part, unit in zip(inputs, units, strict=True)
+        _measured(builder, part, unit, _beside(builder, shift, rank), _beside(builder, scale, rank))
+        for part, unit, rank in zip(inputs, units, entry_of(law).ranks, strict=True)
     ]
     return builder.random(own.attributes(), measured, str(entry.attributes["name"]), entry.shape)
+
+
+def _entry(builder: GraphBuilder, number: Number, rows: NDArray[np.int64]) -> Entry:
+    """A number as a constant, or one per row as they stand where they are observed."""
+    if not isinstance(number, PerRow):
+        return builder.constant(np.float64(number))
+    if np.isnan(number.values).any():
+        return builder.constant(number.values[rows])
+    found = builder.array(number.values, number.expression)
+    if not np.array_equal(rows.ravel(), np.arange(len(number.values))):
+        found = builder.apply("take", found, builder.constant(rows.ravel()), axis=0)
+    return found if rows.ndim == 1 else builder.apply("reshape", found, shape=list(rows.shape))
+
+
+def _beside(builder: GraphBuilder, number: Entry, rank: int) -> Entry:
+    """Numbers of rows beside a parameter with axes of its own, as the components of a mixture are."""
+    if not number.shape or not rank:
+        return number
+    return builder.apply("reshape", number, shape=[*number.shape, *(1 for _ in range(rank))])
 
 
 def _moves(law: Law) -> bool:
@@ -144,18 +176,22 @@ def _moves(law: Law) -> bool:
     return Unit.PLACE in (units_of(law) or ())
 
 
-def _measured(builder: GraphBuilder, part: Entry, unit: Unit, shift: float, scale: float) -> Entry:
+def _measured(builder: GraphBuilder, part: Entry, unit: Unit, shift: Entry, scale: Entry) -> Entry:
     """A parameter of `(y - shift) / scale` as one of `y`."""
-
-    def number(value: float) -> Entry:
-        return builder.constant(np.float64(value))
-
+    stretched = not _is_all(scale, 1.0)
     match unit:
-        case Unit.LOGARITHM:
-            return part if scale == 1.0 else builder.apply("add", part, number(math.log(scale)))
-        case Unit.PLACE | Unit.LENGTH | Unit.AREA | Unit.RATE if scale != 1.0:
-            factor = {Unit.AREA: scale**2, Unit.RATE: 1.0 / scale}.get(unit, scale)
-            part = builder.apply("mul", part, number(factor))
-    if unit is Unit.PLACE and shift:
-        part = builder.apply("add", part, number(shift))
+        case Unit.LOGARITHM if stretched:
+            part = builder.apply("add", part, builder.apply("log", scale))
+        case Unit.PLACE | Unit.LENGTH if stretched:
+            part = builder.apply("mul", part, scale)
+        case Unit.AREA if stretched:
+            part = builder.apply("mul", part, builder.apply("square", scale))
+        case Unit.RATE if stretched:
+            part = builder.apply("mul", part, builder.apply("reciprocal", scale))
+    if unit is Unit.PLACE and not _is_all(shift, 0.0):
+        part = builder.apply("add", part, shift)
     return part
+
+
+def _is_all(number: Entry, value: float) -> bool:
+    return number.value is not None and bool((number.value == value).all())

@@ -17,6 +17,7 @@ LOCATIONS: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "CAR": (0,),
         "ICAR": (),
         "RandomWalk(Normal, Normal)": (0, 2),
+        "RandomWalk(MvNormal, MvNormal)": (0, 2),
         "AR(Normal)": (0, 3),
     }
 )

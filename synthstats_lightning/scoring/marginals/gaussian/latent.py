@@ -29,6 +29,7 @@ from synthstats_lightning.scoring.marginals.gaussian.rows import (
     normal_rows,
     spread,
     vector_rows,
+    vector_walk_rows,
     walk_rows,
 )
 
@@ -220,6 +221,8 @@ class NormalBlock:
             return vector_rows(start, _known(torch.zeros(1, math.prod(shape))), self._field(node, at))
         if name == "AR(Normal)":
             return self._autoregression_rows(node, at)
+        if name == "RandomWalk(MvNormal, MvNormal)":
+            return self._vector_walk_rows(node, at)
         batch, steps = shape[:-1], (*shape[:-1], shape[-1] - 1)
         first, drift = (self.mapped(i, at, s) for i, s in ((inputs[0], batch), (inputs[2], steps)))
         scales = [_broadcast(self._natural(inputs[i], at.values), s) for i, s in ((1, batch), (3, steps))]
@@ -230,6 +233,29 @@ class NormalBlock:
             drift,
             scales[0].reshape(-1, walks, 1),
             scales[1].reshape(-1, walks, steps[-1]),
+        )
+
+    def _vector_walk_rows(self, node: int, at: Evaluated) -> Rows:
+        mean, covariance, drift, step = self._compiled.graph.nodes[node].inputs
+        *batch, length, size = self._compiled.shapes[node]
+        return vector_walk_rows(
+            self.members[node],
+            length,
+            self.mapped(mean, at, (*batch, size)),
+            self.mapped(drift, at, (*batch, length - 1, size)),
+            covariance_whitening(self._matrices(covariance, at, tuple(batch))),
+            covariance_whitening(self._matrices(step, at, (*batch, length - 1))),
+        )
+
+    def _matrices(self, node: int, at: Evaluated, wanted: Shape) -> Tensor:
+        """Matrices, one for all or one for each element of a shape."""
+        value = self._natural(node, at.values)
+        own = value.shape[1:-2]
+        if math.prod(own) == 1:
+            return value
+        ones = (1,) * (len(wanted) - len(own))
+        return value.reshape(len(value), *ones, *value.shape[1:]).expand(
+            len(value), *wanted, *value.shape[-2:]
         )
 
     def _autoregression_rows(self, node: int, at: Evaluated) -> Rows:

@@ -248,8 +248,17 @@ def vector_rows(start: int, mean: Affine, whitening: Whitening) -> Rows:
         mean: Means, vector by vector.
         whitening: What makes their deviations independent.
     """
+    return whitened(deviation(start, mean), whitening)
+
+
+def whitened(centred: Affine, whitening: Whitening) -> Rows:
+    """Residuals of normal vectors around 0.
+
+    Args:
+        centred: Their elements, vector by vector.
+        whitening: What makes them independent.
+    """
     matrix, allowed = whitening
-    centred = deviation(start, mean)
     size = matrix.shape[-1]
     vectors = len(centred.columns) // size
     entries = centred.columns.shape[1]
@@ -263,6 +272,40 @@ def vector_rows(start: int, mean: Affine, whitening: Whitening) -> Rows:
     )
     volume = matrix.diagonal(dim1=-2, dim2=-1).log().sum(-1).expand(-1, vectors).sum(-1)
     return Rows(affine, torch.ones(1, 1, dtype=torch.float64), volume, allowed)
+
+
+def vector_walk_rows(
+    start: int, length: int, first: Affine, drift: Affine, begin: Whitening, step: Whitening
+) -> Rows:
+    """Residuals of random walks of normal vectors: of their first values, and of their steps.
+
+    Args:
+        start: Column of the first element.
+        length: Values of a walk.
+        first: Mean of each walk's first value.
+        drift: Mean of each step, walk by walk.
+        begin: What makes the first values' deviations independent.
+        step: What makes those of the steps independent.
+    """
+    size = begin.matrix.shape[-1]
+    walks = len(first.columns) // size
+    index = torch.arange(start, start + walks * length * size).reshape(walks, length, size)
+    opening, later = deviation(0, first), deviation(0, drift)
+    opening = opening._replace(columns=torch.cat([index[:, 0].reshape(-1, 1), opening.columns[:, 1:]], 1))
+    own = torch.stack([index[:, 1:].reshape(-1), index[:, :-1].reshape(-1)], 1)
+    ones = later.coefficients[:, :, :1]
+    moved = Affine(
+        torch.cat([own, later.columns[:, 1:]], 1),
+        torch.cat([ones, -ones, later.coefficients[:, :, 1:]], 2),
+        later.origin,
+    )
+    parts = [whitened(opening, begin), whitened(moved, step)]
+    return Rows(
+        stacked([part.affine for part in parts]),
+        parts[0].scale,
+        parts[0].log_volume + parts[1].log_volume,
+        begin.allowed & step.allowed,
+    )
 
 
 def stacked(parts: Sequence[Affine]) -> Affine:

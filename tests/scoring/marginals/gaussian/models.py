@@ -118,6 +118,31 @@ def walk() -> Density:
     return _response(b, level, b.random("HalfNormal", "s", 0.0, 1.0))
 
 
+def vector_walk(walks: bool = False) -> Density:
+    """Intercept and slope that move together, for all rows or for each group of them."""
+    b = Builder()
+    s, drift = b.random("HalfNormal", "step", 0.0, 1.0), b.random("Normal", "drift", 0.0, 1.0, shape=(2,))
+    batch, length = ([GROUPS], ROWS // GROUPS) if walks else ([], ROWS)
+    own = 1.0 + 0.3 * np.arange(GROUPS)[:, None, None, None] if walks else np.ones((1, 1, 1))
+    cov = b.op("mul", b.constant((own * np.array([[1.0, 0.4], [0.4, 0.7]])).tolist()), b.op("square", s))
+    first = (b.constant([0.3, -0.1]), b.constant([[2.0, 0.5], [0.5, 1.0]]))
+    fields = {
+        "distribution": "RandomWalk",
+        "components": ["MvNormal", "MvNormal"],
+        "name": "both",
+        "shape": [*batch, length, 2],
+    }
+    steps = b.op("reshape", drift, shape=[1, 2]), cov
+    both = b.op("reshape", b.add(Node("random", (*first, *steps), fields)), shape=[ROWS, 2])
+    intercept, slope = (b.op("index", both, index=[{"slice": [None, None, None]}, k]) for k in (0, 1))
+    mean = b.op("add", intercept, b.op("mul", slope, b.covariate("x")))
+    return _response(b, mean, b.random("HalfNormal", "s", 0.0, 1.0))
+
+
+def vector_walks() -> Density:
+    return vector_walk(True)
+
+
 def autoregression(order: int = 2) -> Density:
     """A level that remembers its last values, around a constant that is in the block, too."""
     b = Builder()
@@ -215,6 +240,8 @@ MODELS = (
     hurdle,
     slopes,
     walk,
+    vector_walk,
+    vector_walks,
     autoregression,
     autoregressions,
     neighbours,
