@@ -115,6 +115,6 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"no job file at {path}")
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # Windows' editors put a mark first
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise JobError([f"{path} is no TOML: {error}"]) from None

@@ -172,9 +172,13 @@ def now() -> str:
 
 def _event(document: Any, path: Path, number: int) -> Event:
     try:
-        return Event(**document)
+        event = Event(**document)
     except TypeError:
         raise ValueError(f"line {number} of {path} is no event") from None
+    types = {"sequence": int, "event": str, "time": str, "step": int, "data": Mapping}
+    if not all(isinstance(getattr(event, name), kind) for name, kind in types.items()):
+        raise ValueError(f"line {number} of {path} is no event")
+    return event
 
 
 def _whole_lines(path: Path, place: int) -> tuple[list[str], int]:

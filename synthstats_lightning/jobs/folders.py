@@ -39,8 +39,8 @@ class RunSummary:
 
     Attributes:
         folder: The run's folder.
-        status: `"succeeded"`, `"failed"`, `"running"`, `"stopped"` where it ended without a word, or
-            `"unknown"` where it wrote no events.
+        status: `"succeeded"`, `"failed"`, `"running"`, `"stopped"` where it ended without a word,
+            `"unknown"` where it wrote no events, or `"unreadable"` where a file cannot be read.
         kind: Whether it learned from rewards (`"rl"`) or imitated examples (`"sft"`); `None` if not known.
         label: What it is called; `None` where nothing says it.
         started: Time of its first event, in UTC.
@@ -49,7 +49,7 @@ class RunSummary:
         settings: Its configuration, flat: dotted keys to values.
         figures: What it came to: last values of metrics, numbers of its report, final reward or loss.
         tags: What the job file said to remember.
-        error: Why it failed.
+        error: Why it failed, or what cannot be read.
         checkpoints: Its checkpoints, as `result.json` lists them.
     """
 
@@ -168,7 +168,7 @@ def last_metrics(path: Path) -> dict[str, float]:
     found: dict[str, float] = {}
     if not path.is_file():
         return found
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         for row in csv.DictReader(file):
             for name, text in row.items():
                 value = _number(text)
@@ -191,8 +191,8 @@ def _figures(result: Mapping[str, Any], metrics: Mapping[str, float], folder: Pa
 def _document(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None

@@ -11,6 +11,7 @@ from typing import Any
 from synthstats_lightning.jobs.folders import METRICS
 from synthstats_lightning.jobs.translation import KEYS, Translation
 from synthstats_lightning.jobs.translation.configuration import get, put
+from synthstats_lightning.jobs.translation.environment import is_data_file
 from synthstats_lightning.runtime.shipped import own_or_shipped
 
 LOGGER = "trainer.logger.init_args"
@@ -95,7 +96,7 @@ class Launch:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What the first event of a search tells."""
+        """What the first event of a search tells, and of a training that ends before it begins."""
         return {"label": self.folder.parent.name, "tags": dict(self._tags)}
 
     @property
@@ -128,7 +129,7 @@ def next_version(folder: Path) -> int:
         folder: The folder, which may not be there.
     """
     numbers = [path.name.removeprefix("version_") for path in folder.glob("version_*")]
-    return max((int(number) + 1 for number in numbers if number.isdigit()), default=0)
+    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
 
 def missing_files(translation: Translation) -> list[str]:
@@ -140,6 +141,7 @@ def missing_files(translation: Translation) -> list[str]:
     found = []
     for key in KEYS[translation.kind]:
         path = translation.values.get(key.name)
-        if key.is_file and path is not None and not own_or_shipped(path).exists():
+        named = key.is_file or (key.name == "rollout.env_name" and is_data_file(str(path)))
+        if named and path is not None and not own_or_shipped(path).exists():
             found.append(f"{key.name} must name what is there, got {path!r}")
     return found

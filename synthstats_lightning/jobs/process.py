@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -41,6 +42,7 @@ def run_process(
     kind: Kind,
     environment: Mapping[str, str] | None = None,
     found: Callable[[Path], Result] | None = None,
+    told: Mapping[str, Any] | None = None,
 ) -> Ended:
     """Runs the training of a job and waits for its end.
 
@@ -53,6 +55,7 @@ def run_process(
         kind: Whether the run learns from rewards, imitates examples or searches.
         environment: Variables that the process has beside those of this one.
         found: Says what a process that has ended well came to, where it does not say so itself.
+        told: What the first event tells where the process ends before it writes one: label and tags.
 
     Raises:
         OSError: If the process cannot be started, or the result cannot be written.
@@ -64,6 +67,7 @@ def run_process(
         stderr=subprocess.PIPE,
         env={**os.environ, **(environment or {})},
         start_new_session=True,  # a terminal's Ctrl-C comes by this process, once
+        preexec_fn=_end_with_parent,
     )
     said: deque[str] = deque(maxlen=LAST_LINES)
     listener = threading.Thread(target=_repeat, args=(process, said), daemon=True)
@@ -79,7 +83,7 @@ def run_process(
         if own.status == "succeeded":
             return Ended(0, own.to_dict())
         error = own.error
-    result = conclude(folder, kind, before, error)
+    result = conclude(folder, kind, before, error, told)
     return Ended(status if status >= 0 else 128 - status, result)
 
 
@@ -128,6 +132,18 @@ def is_alive(event: Event) -> bool:
     return True
 
 
+_LIBC = ctypes.CDLL(None)  # loaded before any fork, after which little may be done
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Has the kernel ask this process to end when the thread that started it is gone, by SIGKILL too.
+
+    Nobody would read what it says on standard error, which ends it at its next word, without a checkpoint.
+    """
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def _repeat(process: subprocess.Popen[bytes], said: deque[str]) -> None:
     """Passes on what a process says on standard error, and remembers its last lines."""
     if process.stderr is None:
@@ -151,7 +167,9 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
 
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    # what is ignored already, as SIGHUP under nohup, is none of this job's, nor of its training
+    heeded = [number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in heeded}
     try:
         yield
     finally:

@@ -90,13 +90,23 @@ def read_result(folder: Path) -> dict[str, Any] | None:
         folder: The run's folder.
 
     Raises:
-        ValueError: If it is no JSON document.
+        ValueError: If it is no JSON document, or no object.
     """
     path = folder / RESULT
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} cannot be read: it holds no object")
+    return found
 
 
-def conclude(folder: Path, kind: Kind, after: int, error: str | None) -> dict[str, Any]:
+def conclude(
+    folder: Path, kind: Kind, after: int, error: str | None, told: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Writes what a run whose process has ended could not write itself.
 
     A run that has said how it ended keeps its word; of one that failed the checkpoints are looked for again,
@@ -108,6 +118,7 @@ def conclude(folder: Path, kind: Kind, after: int, error: str | None) -> dict[st
         kind: Whether the run learns from rewards, imitates examples or searches.
         after: Number of the last event before the process began; -1 where there was none.
         error: Why the process ended, in one line; `None` where it ended by itself.
+        told: What the first event tells where there is none yet: label and tags.
 
     Returns:
         What `result.json` holds.
@@ -125,7 +136,7 @@ def conclude(folder: Path, kind: Kind, after: int, error: str | None) -> dict[st
     if said is None:
         log = EventLog(folder / EVENTS)
         if not events:
-            log.append(f"{kind}.created", 0, {"kind": kind})
+            log.append(f"{kind}.created", 0, {"kind": kind, **(told or {})})
         last = mine[-1].step if mine else 0
         log.append(f"{kind}.failed", last, result.to_dict())
         log.close()

@@ -74,6 +74,44 @@ def test_list(runs: Path, capsys: Any) -> None:
     assert "rl/version_1" in table
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.yaml", b"a: ["),
+        ("config.yaml", b"a: \xff\xfe"),
+        ("result.json", b"[]"),
+        ("result.json", b'{"status": '),
+        (EVENTS, b'{"sequence": 0}\n'),
+        (EVENTS, b'{"sequence": "0", "event": "rl.created", "time": "t", "step": 0, "data": {}}\n'),
+        (EVENTS, b'{"sequence": 0, "event": "rl.created", "time": "t", "step": 0, "data": [1]}\n'),
+        (EVENTS, b"\n\n"),
+    ],
+)
+def test_a_run_that_cannot_be_read_hides_no_other(runs: Path, name: str, content: bytes, capsys: Any) -> None:
+    broken = runs / "rl" / "version_1"
+    (broken / name).write_bytes(content)
+    found = printed(capsys, "list", str(runs))
+    assert [row["status"] for row in found] == ["unknown", "succeeded", "unreadable"]
+    assert str(broken / name) in found[2]["error"]
+    main(["runs", "list", str(runs)])
+    assert "unreadable" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["runs", "show", str(broken)])
+    assert ended.value.code == WRONG_USAGE
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_every_checkpoint_is_shown(runs: Path, capsys: Any) -> None:
+    run = runs / "rl" / "version_0"
+    result = json.loads((run / "result.json").read_text())
+    result["checkpoints"] = [{"path": name, "step": 5} for name in ("step5.ckpt", "last.ckpt")]
+    (run / "result.json").write_text(json.dumps(result))
+    main(["runs", "show", str(run)])
+    table = capsys.readouterr().out
+    assert "step5.ckpt" in table
+    assert "last.ckpt" in table
+
+
 def test_show(runs: Path, capsys: Any) -> None:
     run = str(runs / "rl" / "version_1")
     found = printed(capsys, "show", run)

@@ -85,6 +85,10 @@ def test_all_errors_are_said_at_once_each_with_the_nearest(tmp_path: Path, capsy
             '[policy]\nsource = "nowhere/adapter"',
             "policy.source must name what is there, got 'nowhere/adapter'",
         ),
+        (
+            '[rollout]\nenv_name = "nowhere.csv"\nenv_config = {response = "y"}',
+            "rollout.env_name must name what is there, got 'nowhere.csv'",
+        ),
         ("training = 3", "training must be a table, got 3"),
     ],
 )
@@ -121,6 +125,44 @@ def test_former_names_are_warned_of(former: dict[str, Any], present: dict[str, A
 def test_a_key_under_both_names_is_refused() -> None:
     found = translate({"policy": {"base": "tiny"}, "model": {"base": "tiny"}}, "rl")
     assert found.problems == ["policy.base is given twice, as model.base too"]
+    batch = {"global_batch": 7, "batch_size": 8}
+    found = translate({"job": {"data": "x"}, "hyperparameters": batch}, "sft")
+    assert found.problems == [
+        "hyperparameters.batch_size is given twice, as hyperparameters.global_batch too"
+    ]
+
+
+def test_no_former_name_is_said_of_what_is_no_key() -> None:
+    found = translate({"lora": {"rank": 4}}, "rl")
+    assert found.problems == ["lora.rank is no key of an RL job; the nearest is training.lora.r"]
+    assert not found.warnings
+
+
+@pytest.mark.parametrize("output", ["job.toml", "/proc/nowhere"])
+def test_an_output_that_can_hold_no_run_is_one_line(
+    output: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.toml").write_text(RL)
+    with pytest.raises(SystemExit) as ended:
+        main(["job", "run", "job.toml", "--output", output])
+    assert ended.value.code == WRONG_USAGE
+    said = capsys.readouterr().err
+    assert f"output must be a folder in which the run's folder can be made, got '{output}'" in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_of_windows(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + RL.replace("\n", "\r\n").encode())
+    assert RLConfig.from_path(path) == RLConfig.from_mapping(tomllib.loads(RL))
+
+
+def test_a_job_keeps_what_it_was_given() -> None:
+    document = {"tags": {"team": {"name": "a"}}}
+    config = RLConfig.from_mapping(document)
+    document["tags"]["team"]["name"] = "b"
+    assert config.to_dict() == {"tags": {"team": {"name": "a"}}}
 
 
 def test_configs_in_python(tmp_path: Path) -> None:

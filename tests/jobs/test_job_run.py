@@ -79,7 +79,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def here(arguments: list[str], folder: Path, kind: str, environment: Any) -> Ended:
+def here(arguments: list[str], folder: Path, kind: str, environment: Any, told: Any = None) -> Ended:
     """The training of a job in this process: starting one takes longer than these jobs."""
     assert arguments[:2] == ["-m", "synthstats_lightning"]
     main(arguments[2:])

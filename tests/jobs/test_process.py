@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,50 @@ def test_what_a_run_said_itself_is_kept(tmp_path: Path) -> None:
     assert last_sequence(tmp_path) == 3, "nothing is said twice"
     assert ended.result["final_loss"] == 3.0
     assert len(ended.result["checkpoints"]) == 2
+
+
+def test_a_run_that_never_began_is_known_by_its_label_and_tags(tmp_path: Path) -> None:
+    told = {"label": "mine", "tags": {"team": "a"}}
+    run_process(["-S", "-c", "raise SystemExit(2)"], tmp_path, "rl", told=told)
+    created, failed = read_events(tmp_path / EVENTS)
+    assert (created.event, failed.event) == ("rl.created", "rl.failed")
+    assert created.data == {"kind": "rl", **told}
+
+
+def test_a_signal_that_is_ignored_ends_no_training(tmp_path: Path) -> None:
+    """As under nohup, whose SIGHUP comes when the terminal is closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        code = "import os, time; os.kill(os.getppid(), 1); time.sleep(0.5); raise SystemExit(7)"
+        ended = run_process(["-S", "-c", code], tmp_path, "rl")
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert ended.status == 7
+
+
+def test_training_ends_as_by_sigterm_where_its_watcher_is_killed(tmp_path: Path) -> None:
+    training = """
+import os, pathlib, signal, sys, time
+def end(number, frame):
+    pathlib.Path(sys.argv[1], "ended").write_text(str(number))
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+pathlib.Path(sys.argv[1], "begun").touch()
+time.sleep(60)
+"""
+    watcher = os.fork()
+    if watcher == 0:
+        run_process(["-S", "-c", training, str(tmp_path)], tmp_path, "rl")
+        os._exit(0)
+    for name in ("begun", "ended"):
+        deadline = time.monotonic() + 20
+        while not (tmp_path / name).is_file():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        if name == "begun":
+            os.kill(watcher, signal.SIGKILL)
+            os.waitpid(watcher, 0)
 
 
 def test_reasons() -> None:

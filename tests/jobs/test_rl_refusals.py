@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +38,9 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         "must be 'lora' or 'qlora' where policy.source is an adapter.*, got 'full'",
     ),
     ("policy.trainer_mode", "qlora", {}, "must be 'lora' on a CPU, got 'qlora'"),
-    ("policy.label", "a/b", {}, "label must be a name of a folder, got 'a/b'"),
+    ("policy.label", "a/b", {}, "policy.label must be a name of a folder, .* got 'a/b'"),
+    ("policy.label", "a\0b", {}, "policy.label must be a name of a folder, "),
+    ("policy.label", "\u00e9" * 128, {}, "policy.label must be a name of a folder, of at most 255 bytes"),
     (
         "services.task_url",
         "http://x",
@@ -50,6 +55,25 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         r"rollout.env_name must be one of .* got 'dugnogs' \(nearest: dugongs",
     ),
     ("rollout.env_name", "rods.csv", {}, "rollout.env_config.response must name the column"),
+    ("rollout.env_name", "rods.yaml", {}, "must be the file of data itself .*, got 'rods.yaml'"),
+    (
+        "rollout.env_config",
+        {"first_seed": 3},
+        {"rollout.env_name": "death_process"},
+        "env_config.first_seed must be left out where there are no instances, .* got 3",
+    ),
+    (
+        "rollout.env_config",
+        {"instances": 2, "seed": 1, "first_seed": 3},
+        {"rollout.env_name": "death_process"},
+        "env_config.first_seed must be left out where .* seed says it, got 3",
+    ),
+    (
+        "rollout.env_config",
+        {"seed": -1},
+        {"rollout.env_name": "death_process"},
+        "rollout.env_config.seed must be an integer, at least 0, got -1",
+    ),
     ("rollout.env_config", {"a": 1}, {}, "rollout.env_config must be empty for the data set 'dugongs'"),
     (
         "rollout.env_config",
@@ -114,6 +138,10 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         {**MANY, "evaluation.instances": 3},
         "must be as many as evaluation.instances, 3",
     ),
+    ("evaluation.seeds", [71, 71], MANY, r"each once, got \[71, 71\]"),
+    ("evaluation.seeds", [-2], MANY, r"must be a list of integers, at least 0, each once, got \[-2\]"),
+    ("tags", {"day": date(2026, 1, 2)}, {}, "tags must be a table without dates, nan and inf, got"),
+    ("tags", {"shares": [{"a": math.nan}]}, {}, "tags must be a table without dates, nan and inf, got"),
     ("evaluation.seeds", [1], MANY, r"must be of instances that are not trained on, got \[1\]"),
     ("verifier.type", "rules", JUDGED, "verifier.type must be 'llm', got 'rules'"),
     ("verifier.reward_blend.event", 0.5, JUDGED, "verifier.reward_blend.event must be 0: marks are given"),
@@ -129,6 +157,13 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         {"compute.gpu_count": 2},
         "gpu_type must be the name of a GPU where GPUs are",
     ),
+    (
+        "compute.gpu_type",
+        "CPU",
+        {"compute.gpu_count": 2},
+        "gpu_type must be the name of a GPU where GPUs are",
+    ),
+    ("compute.gpu_count", 0, {"compute.gpu_type": "H200"}, "must be at least 1 where .* is a GPU, got 0"),
     ("compute.topology.gpus_for_ref", 1, {}, "gpus_for_ref must be 0: the reference is the policy without"),
     ("compute.topology.tensor_parallel", 2, {}, "tensor_parallel must be 1: the policy is not sharded"),
     ("compute.topology.gpus_for_vllm", 1, {"compute.gpu_count": 2}, "must be 'single_node_split' where"),
@@ -160,3 +195,31 @@ def test_refusal(key: str, value: Any, beside: dict[str, Any], line: str) -> Non
     assert len(found.problems) == 1, found.problems
     assert re.search(line, found.problems[0]), found.problems[0]
     assert "\n" not in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"vllm.keep": 3}, "vllm.keep"),
+        ({"training.weight_sync_interval": 3}, "training.weight_sync_interval"),
+        (
+            {
+                "training.rewards.step_rewards_enabled": True,
+                "training.rewards.step_rewards_mode": "env_sparse",
+                "training.rewards.step_rewards_indicator_lambda": 0.5,
+            },
+            "training.rewards.step_rewards_indicator_lambda",
+        ),
+    ],
+)
+def test_what_has_no_effect_is_said(given: dict[str, Any], name: str) -> None:
+    found = translate(nested(given), "rl")
+    assert not found.problems
+    assert [line for line in found.warnings if line.startswith(f"{name} has no effect")]
+
+
+@pytest.mark.parametrize("text", ["{oops", "[]"])
+def test_an_adapter_that_cannot_be_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(text)
+    (found,) = translate({"policy": {"source": str(tmp_path)}}).problems
+    assert found.startswith("policy.source must be an adapter whose files can be read (")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ def run(options: Namespace) -> Any:
     if not folder.is_dir():
         fail(f"no folder of a run at {folder}; give one such as runs/rl/version_0")
     last: Event | None = None
+    if not (folder / EVENTS).is_file():
+        print(f"waiting for {folder / EVENTS}", file=sys.stderr)
     try:
         for event in follow_events(folder / EVENTS, alive=is_alive):
             last = event

@@ -55,7 +55,7 @@ def run(options: Namespace) -> dict[str, Any] | None:
 
     try:
         translation = translate(read_toml(options.file))
-    except FileNotFoundError as error:
+    except OSError as error:
         fail(str(error))
     except JobError as error:
         _fail_all(error.problems)
@@ -79,12 +79,19 @@ def run(options: Namespace) -> dict[str, Any] | None:
         run_check(["check", *launch.configs])
         if translation.smoke == "only":
             return None
-    folder = launch.begin()
+    try:
+        folder = launch.begin()
+    except OSError as error:
+        fail(
+            f"output must be a folder in which the run's folder can be made, got {options.output!r}: {error}"
+        )
     print(f"run: {folder}", flush=True)
     if translation.kind == "graph":
         ended = searching.run_search_process(launch.arguments, folder, launch.told, launch.environment)
     else:
-        ended = process.run_process(launch.arguments, folder, translation.kind, launch.environment)
+        ended = process.run_process(
+            launch.arguments, folder, translation.kind, launch.environment, told=launch.told
+        )
     print(f"{ended.result['status']}: {folder / 'result.json'}")
     if ended.status or ended.result["status"] != "succeeded":
         raise SystemExit(ended.status or 1)

@@ -12,7 +12,7 @@ from synthstats_lightning.jobs.folders import RunSummary, find_runs, read_run
 
 
 def runs_below(folder: str) -> list[RunSummary]:
-    """The runs in a folder and below it, in the order of their names.
+    """The runs in a folder and below it, in the order of their names; one that cannot be read says why.
 
     Args:
         folder: The folder, as it was given.
@@ -22,7 +22,10 @@ def runs_below(folder: str) -> list[RunSummary]:
     """
     if not Path(folder).is_dir():
         fail(f"no folder of runs at {folder}")
-    return [_read(path) for path in find_runs(Path(folder))]
+    try:
+        return [_read_or_say(path) for path in find_runs(Path(folder))]
+    except OSError as error:
+        fail(str(error))
 
 
 def chosen_runs(folders: Sequence[str], fewest: int = 1) -> list[RunSummary]:
@@ -49,8 +52,16 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, default=str))
 
 
+def _read_or_say(folder: Path) -> RunSummary:
+    """What a run's folder tells, or, so that the others are told of all the same, why it does not."""
+    try:
+        return read_run(folder)
+    except ValueError as error:
+        return RunSummary(folder, "unreadable", error=str(error))
+
+
 def _read(folder: Path) -> RunSummary:
     try:
         return read_run(folder)
-    except (FileNotFoundError, ValueError) as error:
+    except (OSError, ValueError) as error:
         fail(str(error))

@@ -70,6 +70,8 @@ def list_table(runs: Sequence[RunSummary], folder: str) -> Table:
         started = None if run.started is None else run.started[:19].replace("T", " ")
         cells = (name, run.status, run.kind, run.label, started, run.steps, run.seconds, figure(run))
         table.add_row(*(cell(value) for value in cells))
+    broken = [f"{run.folder}: {run.error}" for run in runs if run.status == "unreadable"]
+    table.caption = escape("\n".join(broken)) or None
     return table
 
 
@@ -87,10 +89,8 @@ def show_table(run: RunSummary) -> Table:
     rows |= {f"tag {name}": value for name, value in run.tags.items()}
     for name, key in SHOWN_SETTINGS.items():
         rows[name] = _setting(run.settings, key)
-    for each in run.checkpoints:
-        rows[f"checkpoint at {each.get('step')}"] = each.get("path")
-    rows |= run.figures
-    for name, value in rows.items():
+    saved = [(f"checkpoint at {each.get('step')}", each.get("path")) for each in run.checkpoints]
+    for name, value in (*rows.items(), *saved, *run.figures.items()):
         if value is not None:
             table.add_row(escape(name), cell(value))
     return table

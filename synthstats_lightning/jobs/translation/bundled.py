@@ -32,9 +32,17 @@ def base_of(source: str) -> str | None:
 
     Args:
         source: Folder of the adapter.
+
+    Raises:
+        ValueError: If a file that would say it cannot be read.
     """
     for name, key in ADAPTER_FILES.items():
         path = Path(source) / name
-        if path.is_file() and (found := json.loads(path.read_text(encoding="utf-8")).get(key)):
+        if not path.is_file():
+            continue
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict):
+            raise ValueError(f"{path} is no JSON object")
+        if found := document.get(key):
             return str(found)
     return None

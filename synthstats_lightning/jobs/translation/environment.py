@@ -57,6 +57,15 @@ class Environment:
         return _entry(kind, told)
 
 
+def is_data_file(name: str) -> bool:
+    """Whether the name of a job's task is that of a file of data.
+
+    Args:
+        name: What the job file says.
+    """
+    return Path(name).suffix.lower() in FILES
+
+
 def translate_environment(draft: Draft) -> Environment:
     """The run's tasks.
 
@@ -78,13 +87,19 @@ def translate_environment(draft: Draft) -> Environment:
                 f"rollout.env_config must be empty for the data set {name!r}, got {given!r}"
             )
         return Environment([name])
-    if Path(name).suffix.lower() in FILES:
+    if is_data_file(name):
         _check(draft, CSVTask, given, ("path",))
         if "response" not in given:
             draft.problems.append(
                 "rollout.env_config.response must name the column that programs are to explain"
             )
         return Environment([_entry(CSVTask, {"path": name, **given})])
+    if Path(name).suffix.lower() in (".yaml", ".yml", ".toml"):
+        draft.problems.append(
+            "rollout.env_name must be the file of data itself where there is one, with env_config, got"
+            f" {name!r} (`job run --config` takes configurations)"
+        )
+        return Environment([USUAL])
     if "." in name and all(part.isidentifier() for part in name.split(".")):
         return Environment([{"class_path": name, "init_args": given}])
     known = [*BUNDLED_TASKS, *SIMULATORS]
@@ -106,9 +121,15 @@ def _simulated(draft: Draft, name: str, given: dict[str, Any], turns: int) -> En
             draft.problems.append(
                 f"rollout.env_config.turns must be rollout.max_turns, {turns}, got {given['turns']}"
             )
-    number, first = given.pop("instances", None), given.pop("first_seed", given.get("seed", 0))
+    number, own = given.pop("instances", None), "first_seed" if "first_seed" in given else "seed"
+    first = given.pop("first_seed", given.get("seed", 0))
+    if own == "first_seed" and (number is None or "seed" in given):
+        draft.problems.append(
+            "rollout.env_config.first_seed must be left out where there are no instances, or seed says it,"
+            f" got {first!r}"
+        )
     _check(draft, kind, given, ("simulator",), ("instances", "first_seed"))
-    for key, value, least in (("instances", number, 1), ("first_seed", first, 0)):
+    for key, value, least in (("instances", number, 1), (own, first, 0)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             draft.problems.append(
                 f"rollout.env_config.{key} must be an integer, at least {least}, got {value!r}"

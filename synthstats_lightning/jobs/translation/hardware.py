@@ -39,8 +39,11 @@ def translate_compute(draft: Draft) -> None:
         draft.refuse("compute.topology.type", f"'multi_node' where compute.topology.nodes is {nodes}")
     devices = training if training is not None else max(0, count - serving) if count is not None else None
     kind = draft.given("compute.gpu_type")
+    kind = kind.lower() if kind is not None else None
     if kind == "cpu" and (count or training):
         draft.refuse("compute.gpu_type", "the name of a GPU where GPUs are asked for")
+    elif kind not in (None, "cpu") and count == 0 and training is None:
+        draft.refuse("compute.gpu_count", "at least 1 where compute.gpu_type is a GPU")
     if kind is None and devices is None:
         devices = 1
     elif kind == "cpu" or devices == 0:

@@ -90,10 +90,20 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether JSON holds a value as it is: TOML's dates and times, nan and inf have no such form."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | bool) or _is_number(value)
+
+
 def _is_list(value: Any, of: Callable[[Any], bool]) -> bool:
     return isinstance(value, list) and bool(value) and all(map(of, value))
 
 
+_TABLE = "a table without dates, nan and inf"
 _TYPES: Mapping[KeyType, tuple[str, Callable[[Any], bool]]] = {
     "integer": ("an integer", _is_integer),
     "number": ("a finite number", _is_number),
@@ -109,7 +119,10 @@ _TYPES: Mapping[KeyType, tuple[str, Callable[[Any], bool]]] = {
         "a list of integers",
         lambda value: _is_list(value, _is_integer),
     ),
-    "table": ("a table", lambda value: isinstance(value, dict)),
-    "text or table": ("a text or a table", lambda value: _is_text(value) or isinstance(value, dict)),
+    "table": (_TABLE, lambda value: isinstance(value, dict) and _is_plain(value)),
+    "text or table": (
+        f"a text or {_TABLE}",
+        lambda value: _is_text(value) or (isinstance(value, dict) and _is_plain(value)),
+    ),
 }
 """What each type is called, and whether a value is of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -34,19 +35,21 @@ def read_values(document: Mapping[str, Any], keys: Sequence[Key], job: str) -> R
     """
     by_name = {key.name: key for key in keys}
     found = Read({}, [], [])
+    names: dict[str, str] = {}
     for given, value in _entries(document, by_name, ""):
         name = present_name(given)
-        if name != given and given not in SYNONYMS:
+        if name != given and given not in SYNONYMS and name in by_name:
             found.warnings.append(f"{given} is called {name} by now")
         key = by_name.get(name)
         if key is None:
             found.problems.append(_unknown(given, name, value, by_name, job))
-        elif name in found.values:
-            found.problems.append(f"{name} is given twice, as {given} too")
+        elif name in names:
+            other = given if given != name else names[name]
+            found.problems.append(f"{name} is given twice, as {other} too")
         elif (problem := key.problem(value)) is not None:
             found.problems.append(problem)
         else:
-            found.values[name] = value
+            found.values[name], names[name] = copy.deepcopy(value), given
     return found
 
 

@@ -74,7 +74,11 @@ def _policy(draft: Draft, environment: Environment) -> str | None:
     if base is not None:
         draft.problems.append("policy must have base or source, and has both")
         return str(base)
-    return None if source.endswith(".ckpt") else base_of(source)
+    try:
+        return None if source.endswith(".ckpt") else base_of(source)
+    except ValueError as error:
+        draft.refuse("policy.source", f"an adapter whose files can be read ({error})")
+        return None
 
 
 def _source(draft: Draft) -> None:
@@ -102,6 +106,9 @@ def _objective(draft: Draft, environment: Environment) -> str | None:
                 draft.warnings.append(f"{name} has no effect without step_rewards_enabled = true")
         return found
     if draft.given("training.rewards.step_rewards_mode", "off") != "decision_stepwise":
+        for name in STEP_KEYS[1:3]:
+            if name in draft.values:
+                draft.warnings.append(f"{name} has no effect without step_rewards_mode = 'decision_stepwise'")
         return found
     if method == "policy_gradient":
         draft.refuse(STEP_KEYS[0], "'env_sparse' or 'off' for policy_gradient")
@@ -207,6 +214,8 @@ def _evaluation(draft: Draft, environment: Environment) -> None:
         )
         return
     seeds = seeds or [1000 + number for number in range(instances or 1)]
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        draft.refuse("evaluation.seeds", "a list of integers, at least 0, each once")
     if taken := sorted(set(seeds) & set(environment.seeds)):
         draft.problems.append(f"evaluation.seeds must be of instances that are not trained on, got {taken}")
     draft.put("unseen_tasks.tasks", [environment.instance(seed) for seed in seeds])

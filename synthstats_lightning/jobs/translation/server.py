@@ -29,6 +29,11 @@ def translate_server(draft: Draft, on_policy: bool) -> None:
     if not served:
         if every in draft.values:
             draft.warnings.append(f"{every} has no effect: the trainer samples by its present weights")
+        draft.warnings.extend(
+            f"{name} has no effect without vllm.url"
+            for name in draft.values
+            if name.startswith("vllm.") and name.removeprefix("vllm.") not in SERVERS_OWN
+        )
         return
     draft.put("rollouts.url", url)
     if draft.given("training.weight_sync.enable") is False:
