@@ -171,6 +171,8 @@ REFUSED = {
         "depends on an observed one",
     "pm.Normal('y', a, s, observed=length); pm.Normal('z', 0, 1, observed=age)":
         "'z' observes the column 'age': a score is that of the response 'length' given the others",
+    "pm.Normal('y', a, s, observed=length); pm.Normal('z', 0, 1, observed=(age - age.mean()) / age.std())":
+        "'z' observes the column 'age'",
     "pm.Normal('y', m[:, None], s, observed=np.stack([length, age, 2 * age], axis=1))":
         "'y' observes the column 'age'",
     "pm.Normal('y', a, s, observed=length.reshape(3, 3), shape=(3, 3)); pm.Deterministic('m', length[0])":

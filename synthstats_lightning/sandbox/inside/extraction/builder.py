@@ -104,7 +104,7 @@ class GraphBuilder:
         return Entry("covariate", (), {"name": name}, values.shape, values.dtype.name, values, literal=False)
 
     def columns_in(self, values: Array) -> list[str]:
-        """Names of the columns that an array holds, as it is or side by side.
+        """Names of the columns that an array holds, as they are or standardised, side by side or alone.
 
         Args:
             values: Numbers in an array of any shape.
@@ -114,7 +114,7 @@ class GraphBuilder:
         return [
             name
             for name, column in self._covariates.items()
-            if any(line.shape == column.shape and np.array_equal(line, column) for line in lines)
+            if any(line.shape == column.shape and _is_in_units(line, column) for line in lines)
         ]
 
     def random(self, law: Mapping[str, Any] | str, inputs: Sequence[Entry], name: str, shape: Shape) -> Entry:
@@ -276,6 +276,20 @@ def _node(entry: Entry, order: Mapping[int, int]) -> dict[str, Any]:
     if entry.inputs:
         node["inputs"] = [order[id(part)] for part in entry.inputs]
     return node
+
+
+def _is_in_units(line: Array, column: Array) -> bool:
+    """Whether numbers are a column in other units."""
+    if np.array_equal(line, column):
+        return True
+    with np.errstate(all="ignore"):
+        numbers, own = line.astype(np.float64), column.astype(np.float64)
+        scale = (numbers.max() - numbers.min()) / (own.max() - own.min())
+        apart = np.minimum(
+            np.abs(numbers - numbers.mean() - scale * (own - own.mean())),
+            np.abs(numbers - numbers.mean() + scale * (own - own.mean())),
+        )
+        return bool(len(own) > 2 and scale > 0 and (apart <= _EXACT * np.ptp(numbers)).all())
 
 
 def _same(value: Array | None, array: Array) -> bool:
