@@ -16,8 +16,8 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from synthstats_lightning.callbacks import UnseenTasks
 from synthstats_lightning.callbacks.run_parts import run_folder
-from synthstats_lightning.jobs.event_log import EVENTS, EventLog, plain
-from synthstats_lightning.jobs.results import Checkpoint, Kind, Result, model_in, write_result
+from synthstats_lightning.jobs.event_log import EVENTS, EventLog, plain, read_events
+from synthstats_lightning.jobs.results import Checkpoint, Kind, Result, figure_of, model_in, write_result
 
 METRICS = {
     "loss": "train/loss",
@@ -220,6 +220,8 @@ class RunEvents(Callback):
         figure = values["reward"]
         if self.kind == "sft":
             figure = values["loss"] if values["validation_loss"] is None else values["validation_loss"]
+        if figure is None:  # nothing new was measured, as in the last steps of a run that went on
+            figure = figure_of(list(read_events(self._folder / EVENTS)), self.kind)
         result = Result(self.kind, status, figure, model_in(self._folder, kept), kept, error)
         write_result(self._folder, result)
         self._tell(status, trainer, result.to_dict())

@@ -75,15 +75,20 @@ def test_what_a_run_said_itself_is_kept(tmp_path: Path) -> None:
     log = EventLog(tmp_path / EVENTS)
     log.append("sft.failed", 3, {"error": "of the time before"})
     code = (
-        BEGUN.replace("rl.", "sft.").replace('"w") as', '"a") as').replace('"sequence": ', '"sequence": 1 + ')
+        BEGUN.replace("rl.", "sft.").replace('"w") as', '"a") as').replace('"sequence": ', '"sequence": 2 + ')
     )
     told = (
-        'json.dumps({"sequence": 3, "event": "sft.failed", "time": "t", "step": 9, "data": {"error": "own"}})'
+        'json.dumps({"sequence": 4, "event": "sft.failed", "time": "t", "step": 9, "data": {"error": "own"}})'
     )
     code += f'\nopen(folder + "/events.jsonl", "a").write({told} + "\\n")\nsys.exit(1)'
     ended = run_process(["-S", "-c", code, str(tmp_path)], tmp_path, "sft")
     assert (ended.status, ended.result["error"]) == (1, "own")
-    assert last_sequence(tmp_path) == 3, "nothing is said twice"
+    assert last_sequence(tmp_path) == 4, "nothing is said twice"
+    again = list(read_events(tmp_path / EVENTS))[1]
+    assert (again.event, again.step) == ("sft.running", 3), (
+        "who follows does not take the former end for this one"
+    )
+    assert again.data["pid"] == os.getpid()
     assert ended.result["final_loss"] == 3.0
     assert len(ended.result["checkpoints"]) == 2
 

@@ -113,6 +113,14 @@ def test_a_run_that_learns_from_rewards_and_goes_on(tmp_path: Path) -> None:
     assert [step for _, name, step in more if name == "rl.iteration.complete"] == [3, 4, 5, 6]
 
 
+def test_a_run_that_goes_on_without_a_new_reward_keeps_the_last_one(tmp_path: Path) -> None:
+    fit(tmp_path, Line(), RunEvents())
+    before = result(tmp_path)["final_reward"]
+    assert before is not None
+    fit(tmp_path, Line(), RunEvents(reward="never/logged"))
+    assert result(tmp_path)["final_reward"] == pytest.approx(before)
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [(None, "RuntimeError: no more"), (KeyboardInterrupt(), "interrupted by SIGINT")],
