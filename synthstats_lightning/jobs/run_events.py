@@ -106,6 +106,10 @@ class RunEvents(Callback):
         """Remembers the step from which the run goes on, which the trainer is told later."""
         self._begun = int(checkpoint.get("global_step", 0))
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remembers the step that is complete already: a first batch may only be a part of the next one."""
+        self._told = trainer.global_step
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -113,9 +117,9 @@ class RunEvents(Callback):
         self._note_checkpoints(trainer)
         step = trainer.global_step
         every = self.every_n_steps or trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if step == self._told or self.kind != "rl":
+        if self.kind != "rl":
             return
-        if every and step % every == 0:
+        if step != self._told and every and step % every == 0:
             self._told = step
             self._tell("iteration.complete", trainer, {"iteration": step, **self._values(trainer)})
         self._tell_unseen(trainer)
