@@ -26,7 +26,7 @@ from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.reports.closing import TABLE_WIDTH
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
 from synthstats_lightning.runtime.durable_files import GrowingFile
-from synthstats_lightning.tasks import SimulatedTask
+from synthstats_lightning.tasks import SimulatedTask, Task
 from synthstats_lightning.tasks.simulated import make_simulator
 from synthstats_lightning.tasks.simulators import Simulator
 
@@ -93,6 +93,26 @@ class BenchmarkEvaluation(Callback):
         self.every_n_steps = every_n_steps
         self.table: Table = {}
         self._evaluations: dict[str, UnitEvaluation] = {}
+
+    def check(self, tasks: Sequence[Task], command: str) -> None:
+        """Says before anything is done that there is nothing to evaluate on.
+
+        Args:
+            tasks: Those of the data module.
+            command: What is run, such as `fit`.
+
+        Raises:
+            ValueError: If the command would evaluate, and there is no environment.
+        """
+        asked = self.num_programs is not None and (
+            command in ("validate", "test") or (command == "fit" and self.every_n_steps > 0)
+        )
+        if asked and self.environments is None and not _environments(tasks):
+            names = ", ".join(task.name for task in tasks)
+            raise ValueError(
+                "benchmark.environments must name simulated environments where data.tasks has no simulated"
+                f" task, got {names}"
+            )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Says at once what an evaluation would stumble over.
@@ -175,7 +195,7 @@ class BenchmarkEvaluation(Callback):
         if self.environments is not None:
             return self.environments
         tasks = getattr(getattr(trainer, "datamodule", None), "tasks", [])
-        simulators = {task.environment: task.simulator for task in tasks if isinstance(task, SimulatedTask)}
+        simulators = _environments(tasks)
         if not simulators:
             raise TypeError("BenchmarkEvaluation needs `environments`: the data module has no simulated task")
         return list(simulators.values())
@@ -191,6 +211,11 @@ class BenchmarkEvaluation(Callback):
         (folder / "benchmark.json").write_text(json.dumps(self.table, indent=2) + "\n", encoding="utf-8")
         lines = "".join(json.dumps(item.to_dict()) + "\n" for item in measurements)
         (folder / "benchmark.jsonl").write_text(lines, encoding="utf-8")
+
+
+def _environments(tasks: Sequence[Task]) -> dict[str, Simulator]:
+    """The simulators of simulated tasks, by name."""
+    return {task.environment: task.simulator for task in tasks if isinstance(task, SimulatedTask)}
 
 
 def named_figures(table: Table, prefix: str) -> dict[str, float]:

@@ -67,7 +67,7 @@ class CheckCLI(GFlowNetCLI):
             self.folder.cleanup()
             fail("check tries runs that score programs; --trainer.fast_dev_run true tries one that imitates")
         made = section_callbacks(self.config_init.check, self.datamodule.tasks)
-        check_callbacks(made, self.model, self.datamodule)
+        check_callbacks(made, self.model, self.datamodule, "fit")
         scoring = next(callback for callback in made if isinstance(callback, ProgramScoring))
         tasks = self.datamodule.tasks[:TASKS]
         self.preflight = Preflight(scoring, self._length(scoring), self._at_once(scoring))

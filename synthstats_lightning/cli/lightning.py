@@ -13,7 +13,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from synthstats_lightning.callbacks import ProgramScoring
+from synthstats_lightning.callbacks import BenchmarkEvaluation, ProgramScoring
 from synthstats_lightning.callbacks.agreement import check_agreement
 from synthstats_lightning.callbacks.findings.unscored import NothingScoredError
 from synthstats_lightning.callbacks.proposals.chat_proposals import ChatProposals
@@ -177,7 +177,7 @@ class GFlowNetCLI(LightningCLI):
         else:
             fits = self.subcommand == "fit" and config.trainer.limit_val_batches == 0
             made = section_callbacks(config, data.tasks, fits)
-            check_callbacks(made, self.model, data)
+            check_callbacks(made, self.model, data, str(self.subcommand))
         return super().instantiate_trainer(**{"callbacks": made, **options})
 
     def instantiate_classes(self) -> None:
@@ -197,13 +197,16 @@ class GFlowNetCLI(LightningCLI):
             fail(f"trainer.accelerator {given!r}: {error} With 'cpu' this machine's processors are taken")
 
 
-def check_callbacks(made: Sequence[Callback], model: GFlowNetModule, data: ReplayDataModule) -> None:
+def check_callbacks(
+    made: Sequence[Callback], model: GFlowNetModule, data: ReplayDataModule, command: str
+) -> None:
     """Looks at what sections say of each other: once more than at setup, where an error is no line.
 
     Args:
         made: The run's callbacks.
         model: The module that they are for.
         data: The data module of the run.
+        command: What is run, such as `fit`.
 
     Raises:
         ValueError: If two of them contradict each other.
@@ -214,6 +217,8 @@ def check_callbacks(made: Sequence[Callback], model: GFlowNetModule, data: Repla
             check_agreement(model, callback.reward, callback.reward_schedule, callback.sampling, episodes)
         if isinstance(callback, ServerRollouts):
             callback.check(model, made)
+        if isinstance(callback, BenchmarkEvaluation):
+            callback.check(data.tasks, command)
         if isinstance(callback, ChatProposals):
             callback.check(model, data)
 

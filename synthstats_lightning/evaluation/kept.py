@@ -26,7 +26,7 @@ class KeptMeasurements:
         usage: Tokens that they took together.
 
     Raises:
-        ValueError: If the file is of another evaluation, or of none.
+        ValueError: If the file is of another evaluation, of which something was measured, or of none.
     """
 
     def __init__(self, path: Path, of: dict[str, Any]) -> None:
@@ -36,11 +36,15 @@ class KeptMeasurements:
         self.usage = Usage()
         self._file = GrowingFile(path)
         lines = list(read_json_lines(path)) if path.is_file() else []
+        of = json.loads(json.dumps(of))
+        if len(lines) == 1 and set(lines[0]) == {"of"} and lines[0]["of"] != of:
+            path.unlink()  # another evaluation, of which nothing was measured: there is nothing to keep
+            lines = []
         if not lines:
             self._file.append(json.dumps({"of": of}) + "\n")
             self._file.sync()
             return
-        if (kept := lines[0].get("of")) != json.loads(json.dumps(of)):
+        if (kept := lines[0].get("of")) != of:
             raise ValueError(
                 f"{path} is of another evaluation ({_difference(kept, of)}); give another --output"
             )
@@ -95,7 +99,7 @@ def _difference(kept: Any, of: dict[str, Any]) -> str:
     if not isinstance(kept, dict):
         return "it does not say of what"
     for name in of:
-        if kept.get(name) != json.loads(json.dumps(of[name])):
+        if kept.get(name) != of[name]:
             if isinstance(kept.get(name), dict) and isinstance(of[name], dict):
                 return f"{name}: {_difference(kept[name], of[name])}"
             return f"{name} is {kept.get(name)!r} there and {of[name]!r} here"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from synthstats_lightning.jobs.event_log import EVENTS, Event, read_events
+from synthstats_lightning.jobs.event_log import EVENTS, Event, EventLog, read_events
 from synthstats_lightning.jobs.results import Kind, Result, conclude
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -61,6 +61,7 @@ def run_process(
         OSError: If the process cannot be started, or the result cannot be written.
     """
     before = last_sequence(folder)
+    _go_on(folder, kind)
     process = subprocess.Popen(
         [sys.executable, *arguments],
         stdin=subprocess.DEVNULL,
@@ -85,6 +86,14 @@ def run_process(
         error = own.error
     result = conclude(folder, kind, before, error, told)
     return Ended(status if status >= 0 else 128 - status, result)
+
+
+def _go_on(folder: Path, kind: Kind) -> None:
+    """Writes that a run goes on: who follows it shall not take its former end for this one."""
+    log = EventLog(folder / EVENTS)
+    if log.last is not None and log.last.data.get("pid") != os.getpid():
+        log.append(f"{kind}.running", log.last.step, {"pid": os.getpid(), "host": socket.gethostname()})
+    log.close()
 
 
 def last_sequence(folder: Path) -> int:

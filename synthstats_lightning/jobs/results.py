@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickletools
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -159,8 +161,13 @@ def checkpoints_in(folder: Path, events: Sequence[Event] = ()) -> list[Checkpoin
         if is_temporary(path):
             continue
         known = saved.get(str(path))
-        step = known.step if known is not None else _number(_STEP, path.stem)
-        epoch = known.data.get("epoch") if known is not None else _number(_EPOCH, path.stem)
+        held = _held(path) if known is None else {}
+        step = known.step if known is not None else _first(_number(_STEP, path.stem), held.get("global_step"))
+        epoch = (
+            known.data.get("epoch")
+            if known is not None
+            else _first(_number(_EPOCH, path.stem), held.get("epoch"))
+        )
         before = [loss for at, loss in losses if step is not None and at <= step]
         loss = before[-1] if before else None
         if known is not None and known.data.get("loss") is not None:
@@ -195,6 +202,32 @@ def figure_of(events: Sequence[Event], kind: Kind) -> float | None:
             if (value := event.data.get(name)) is not None:
                 return float(value)
     return None
+
+
+def _held(path: Path) -> dict[str, int]:
+    """Step and epoch that a checkpoint of Lightning holds, as `last.ckpt` does not say by its name.
+
+    They are looked for in its pickle, which is neither run nor loaded.
+    """
+    found: dict[str, int] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            name = next(each for each in archive.namelist() if each.endswith("/data.pkl"))
+            key = None
+            for code, value, _ in pickletools.genops(archive.read(name)):
+                if key is not None and isinstance(value, int) and code.name.startswith("BININT"):
+                    found.setdefault(key, value)
+                if code.name not in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
+                    key = value if value in ("global_step", "epoch") else None
+                if len(found) == 2:
+                    break
+    except (OSError, ValueError, StopIteration, zipfile.BadZipFile, KeyError):
+        pass  # of another kind, or torn
+    return found
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:

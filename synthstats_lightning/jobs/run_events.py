@@ -16,8 +16,8 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from synthstats_lightning.callbacks import UnseenTasks
 from synthstats_lightning.callbacks.run_parts import run_folder
-from synthstats_lightning.jobs.event_log import EVENTS, EventLog, plain
-from synthstats_lightning.jobs.results import Checkpoint, Kind, Result, model_in, write_result
+from synthstats_lightning.jobs.event_log import EVENTS, EventLog, plain, read_events
+from synthstats_lightning.jobs.results import Checkpoint, Kind, Result, figure_of, model_in, write_result
 
 METRICS = {
     "loss": "train/loss",
@@ -106,6 +106,10 @@ class RunEvents(Callback):
         """Remembers the step from which the run goes on, which the trainer is told later."""
         self._begun = int(checkpoint.get("global_step", 0))
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remembers the step that is complete already: a first batch may only be a part of the next one."""
+        self._told = trainer.global_step
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -113,9 +117,9 @@ class RunEvents(Callback):
         self._note_checkpoints(trainer)
         step = trainer.global_step
         every = self.every_n_steps or trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if step == self._told or self.kind != "rl":
+        if self.kind != "rl":
             return
-        if every and step % every == 0:
+        if step != self._told and every and step % every == 0:
             self._told = step
             self._tell("iteration.complete", trainer, {"iteration": step, **self._values(trainer)})
         self._tell_unseen(trainer)
@@ -220,6 +224,8 @@ class RunEvents(Callback):
         figure = values["reward"]
         if self.kind == "sft":
             figure = values["loss"] if values["validation_loss"] is None else values["validation_loss"]
+        if figure is None:  # nothing new was measured, as in the last steps of a run that went on
+            figure = figure_of(list(read_events(self._folder / EVENTS)), self.kind)
         result = Result(self.kind, status, figure, model_in(self._folder, kept), kept, error)
         write_result(self._folder, result)
         self._tell(status, trainer, result.to_dict())

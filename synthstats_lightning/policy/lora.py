@@ -12,7 +12,12 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from synthstats_lightning.policy.language_part import ALL_LINEAR, language_targets, refused_layers
+from synthstats_lightning.policy.language_part import (
+    ALL_LINEAR,
+    PolicyError,
+    language_targets,
+    refused_layers,
+)
 
 
 @dataclass(frozen=True)
@@ -67,11 +72,12 @@ def add_adapter(model: Any, settings: LoraSettings) -> Any:
         A `peft.PeftModel`.
 
     Raises:
-        ValueError: If the model has no layer of a name in `target_modules`.
+        PolicyError: If the model has no layer of a name in `target_modules`.
     """
     from peft import LoraConfig, get_peft_model
     from transformers.pytorch_utils import Conv1D
 
+    _check_targets(model, settings.target_modules)
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,
@@ -86,6 +92,20 @@ def add_adapter(model: Any, settings: LoraSettings) -> Any:
         config.exclude_modules = refused_layers(model, config) or None
     with _quiet_peft():
         return _prepared(get_peft_model(model, config))
+
+
+def _check_targets(model: nn.Module, targets: list[str] | str) -> None:
+    """Refuses names that no layer has: PEFT passes over them where there is a layer of another name."""
+    if isinstance(targets, str):
+        return
+    paths = [f".{path}" for path, _ in model.named_modules()]
+    missing = [name for name in targets if not any(path.endswith(f".{name}") for path in paths)]
+    if missing:
+        linear = {path for path, module in model.named_modules() if isinstance(module, nn.Linear)}
+        known = ", ".join(sorted({path.rpartition(".")[2] for path in linear}))
+        raise PolicyError(
+            f"target_modules must name layers of the model, such as {known}, got {', '.join(missing)}"
+        )
 
 
 def load_adapter(model: Any, folder: str | Path) -> Any:

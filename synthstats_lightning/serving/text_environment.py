@@ -106,12 +106,15 @@ class EpisodeEnvironment:
             The prompt, rules and request, and what is known of the episode.
 
         Raises:
-            ValueError: If an option is unknown or the instance is negative.
+            ValueError: If an option is unknown, or the seed or the instance is negative or no integer.
         """
         if unknown := set(options or ()) - {"instance"}:
             raise ValueError(f"options may hold 'instance', got {', '.join(sorted(map(str, unknown)))}")
         if seed is not None:
-            self._random = np.random.default_rng(seed)
+            try:
+                self._random = np.random.default_rng(seed)
+            except (TypeError, ValueError):
+                raise ValueError(f"seed must be an integer, at least 0, got {seed!r}") from None
         drawn = int(self.np_random.integers(MOST_SEED))
         instance = (options or {}).get("instance", drawn)
         self.task = ExperimentTask(self._simulator, seed=instance, **self._settings)

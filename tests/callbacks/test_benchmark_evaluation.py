@@ -137,6 +137,19 @@ def test_no_environment(tmp_path):
         trainer(tmp_path, BenchmarkEvaluation(TINY, num_workers=1)).test(module, datamodule=data)
 
 
+def test_nothing_to_evaluate_on_is_said_before_anything_is_done():
+    tasks = ReplayDataModule(tasks=["dugongs"]).tasks
+    training = BenchmarkEvaluation(TINY, every_n_steps=5)
+    for command in ("fit", "validate", "test"):
+        with pytest.raises(ValueError, match=r"benchmark.environments must name .*, got dugongs"):
+            training.check(tasks, command)
+    training.check(tasks, "predict")
+    BenchmarkEvaluation(TINY).check(tasks, "fit")
+    BenchmarkEvaluation(TINY, num_programs=None).check(tasks, "test")
+    BenchmarkEvaluation(TINY, ["death_process"], every_n_steps=5).check(tasks, "fit")
+    training.check(ReplayDataModule(tasks=["death_process"]).tasks, "fit")
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="num_programs must be at least 1, got 0"):
         BenchmarkEvaluation(num_programs=0)

@@ -198,6 +198,18 @@ def test_a_torn_line_is_measured_again(tmp_path: Path) -> None:
         KeptMeasurements(path, {"policy": {"model": "tiny"}, "settings": {"points": 4}})
 
 
+def test_an_evaluation_that_measured_nothing_is_in_nobody_s_way(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    KeptMeasurements(path, {"policy": {"chat": "m@http://127.0.0.1:9/v1"}}).close()
+    kept = KeptMeasurements(path, {"policy": {"model": "tiny"}})
+    kept.add(Unit("a", 1), [measurement(1, 0, 0.25)], 2.0, Usage(10, 20))
+    kept.close()
+    assert Unit("a", 1) in KeptMeasurements(path, {"policy": {"model": "tiny"}}).done
+    path.write_text('{"a": 1}\n')
+    with pytest.raises(ValueError, match="it does not say of what"):
+        KeptMeasurements(path, {"policy": {"model": "tiny"}})
+
+
 def test_pieces_are_dealt_once() -> None:
     units = all_units(["a", "b"], [1, 2, 3])
     shares = [dealt(units, rank, 4) for rank in range(4)]

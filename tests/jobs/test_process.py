@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from synthstats_lightning.jobs.event_log import EVENTS, EventLog, read_events
 from synthstats_lightning.jobs.process import last_sequence, reason, run_process
+from synthstats_lightning.jobs.results import checkpoints_in
 
 BEGUN = """
 import json, os, sys, time
@@ -75,15 +77,20 @@ def test_what_a_run_said_itself_is_kept(tmp_path: Path) -> None:
     log = EventLog(tmp_path / EVENTS)
     log.append("sft.failed", 3, {"error": "of the time before"})
     code = (
-        BEGUN.replace("rl.", "sft.").replace('"w") as', '"a") as').replace('"sequence": ', '"sequence": 1 + ')
+        BEGUN.replace("rl.", "sft.").replace('"w") as', '"a") as').replace('"sequence": ', '"sequence": 2 + ')
     )
     told = (
-        'json.dumps({"sequence": 3, "event": "sft.failed", "time": "t", "step": 9, "data": {"error": "own"}})'
+        'json.dumps({"sequence": 4, "event": "sft.failed", "time": "t", "step": 9, "data": {"error": "own"}})'
     )
     code += f'\nopen(folder + "/events.jsonl", "a").write({told} + "\\n")\nsys.exit(1)'
     ended = run_process(["-S", "-c", code, str(tmp_path)], tmp_path, "sft")
     assert (ended.status, ended.result["error"]) == (1, "own")
-    assert last_sequence(tmp_path) == 3, "nothing is said twice"
+    assert last_sequence(tmp_path) == 4, "nothing is said twice"
+    again = list(read_events(tmp_path / EVENTS))[1]
+    assert (again.event, again.step) == ("sft.running", 3), (
+        "who follows does not take the former end for this one"
+    )
+    assert again.data["pid"] == os.getpid()
     assert ended.result["final_loss"] == 3.0
     assert len(ended.result["checkpoints"]) == 2
 
@@ -94,6 +101,17 @@ def test_a_run_that_never_began_is_known_by_its_label_and_tags(tmp_path: Path) -
     created, failed = read_events(tmp_path / EVENTS)
     assert (created.event, failed.event) == ("rl.created", "rl.failed")
     assert created.data == {"kind": "rl", **told}
+
+
+def test_a_checkpoint_says_its_step_where_its_name_does_not(tmp_path: Path) -> None:
+    torch.save(
+        {"epoch": 3, "global_step": 1700, "state": {"global_step": 5, "x": torch.ones(3)}},
+        tmp_path / "last.ckpt",
+    )
+    (tmp_path / "torn.ckpt").write_bytes((tmp_path / "last.ckpt").read_bytes()[:300])
+    (tmp_path / "step9.ckpt").touch()
+    found = {Path(each.path).name: (each.step, each.epoch) for each in checkpoints_in(tmp_path)}
+    assert found == {"step9.ckpt": (9, None), "last.ckpt": (1700, 3), "torn.ckpt": (None, None)}
 
 
 def test_a_signal_that_is_ignored_ends_no_training(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def fit(
     *callbacks: Any,
     steps: int = 4,
     validates: bool = False,
+    accumulate_grad_batches: int = 1,
     **more: Any,
 ) -> Trainer:
     trainer = Trainer(
@@ -58,6 +59,7 @@ def fit(
         logger=False,
         accelerator="cpu",
         max_steps=steps,
+        accumulate_grad_batches=accumulate_grad_batches,
         log_every_n_steps=1,
         limit_val_batches=1 if validates else 0,
         num_sanity_val_steps=0,
@@ -111,6 +113,20 @@ def test_a_run_that_learns_from_rewards_and_goes_on(tmp_path: Path) -> None:
     assert more[0] == (last + 1, "rl.running", 2)
     assert more[-1] == (last + len(more), "rl.succeeded", 6)
     assert [step for _, name, step in more if name == "rl.iteration.complete"] == [3, 4, 5, 6]
+
+
+def test_an_iteration_of_several_batches_is_told_once_it_is_complete(tmp_path: Path) -> None:
+    fit(tmp_path, Line(), RunEvents(), steps=4, accumulate_grad_batches=2)
+    steps = [step for _, name, step in told(tmp_path) if name == "rl.iteration.complete"]
+    assert steps == [1, 2, 3, 4]
+
+
+def test_a_run_that_goes_on_without_a_new_reward_keeps_the_last_one(tmp_path: Path) -> None:
+    fit(tmp_path, Line(), RunEvents())
+    before = result(tmp_path)["final_reward"]
+    assert before is not None
+    fit(tmp_path, Line(), RunEvents(reward="never/logged"))
+    assert result(tmp_path)["final_reward"] == pytest.approx(before)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,9 @@ def test_conventions_of_gymnasium() -> None:
     for argument, value in (("seed", 1), ("turns", 0), ("most_characters", 0)):
         with pytest.raises(ValueError, match=argument):
             environment(**{argument: value})
+    for seed in (-1, "x"):
+        with pytest.raises(ValueError, match=f"seed must be an integer, at least 0, got {seed!r}"):
+            made.reset(seed=seed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="options may hold 'instance', got x"):
         made.reset(options={"x": 1})
     with pytest.raises(ValueError, match="score 'heldout_lpd' and prior_weight 0"):

@@ -242,6 +242,26 @@ def test_bodies_and_keys() -> None:
     served(test, SETTINGS, "secret")
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        (None, BODY, "the header Content-Type must be application/json, got None"),
+        ("text/plain", BODY, "the header Content-Type must be application/json, got 'text/plain'"),
+        ("application/json; charset=utf-8", b'{"a": ', "JSON decode error (Expecting value)"),
+        ("application/json", b"{}", "program: Field required; task: Field required"),
+    ],
+)
+def test_what_is_no_json_says_why(kind: str | None, body: bytes, words: str) -> None:
+    async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
+        client = Client((body,))
+        client.scope["headers"] = [(b"content-type", kind.encode())] if kind is not None else []
+        await application(client.scope, client.receive, client.send)
+        assert client.status == 422
+        assert words in client.error["message"]
+
+    served(test)
+
+
 def test_a_body_that_does_not_come() -> None:
     async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
         client = Client((b"{", b"stuck"))
@@ -298,7 +318,7 @@ def test_classes_of_latencies() -> None:
     for seconds in (0.001, 0.005, 0.3, 500.0):
         metrics.answered("/score", 200, seconds)
     metrics.answered("/made/up", 404, 0.1)
-    text = metrics.render({"queue": ("Now.", 3)}, {})
+    text = metrics.render({"queue": ("Now.", 3)}, {"done_total": ("Ever.", 12_345_678)})
     for line in (
         '_bucket{path="/score",le="0.005"} 2',
         '_bucket{path="/score",le="0.5"} 3',
@@ -307,6 +327,7 @@ def test_classes_of_latencies() -> None:
         '_seconds_sum{path="/score"} 500.306000',
         '_requests_total{path="other",status="404"} 1',
         "# TYPE synthstats_queue gauge\nsynthstats_queue 3\n",
+        "# TYPE synthstats_done_total counter\nsynthstats_done_total 12345678\n",
     ):
         assert line in text
     assert "made" not in text

@@ -55,7 +55,7 @@ GRAPH_KEYS = (
     Key(
         "graph.num_generations",
         "integer",
-        "How often the population is renewed.",
+        "Generations, the first one included.",
         unit="generations",
         least=1,
         default="as the budget pays for",
@@ -87,7 +87,8 @@ class GraphSettings:
         proposer_effort: How many children the policy writes: a tenth (`"low"`), a third (`"medium"`) or two
             thirds (`"high"`).
         population_size: How many programs a generation has.
-        num_generations: How often the population is renewed; `None` for as often as the budget pays for.
+        num_generations: How many generations there are, the first one included; `None` for as many as the
+            budget pays for.
         verifier_model: Name of the model that gives marks; `None` for none.
         label: What the run is called.
         env_name: Name of the task.

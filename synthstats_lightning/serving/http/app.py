@@ -50,7 +50,7 @@ def create_app(
 
     def refuse(request: Request, error: Exception) -> JSONResponse:
         if isinstance(error, RequestValidationError):
-            refusal: Refusal = InvalidRequestError(in_one_line(error.errors()))
+            refusal: Refusal = InvalidRequestError(_not_json(request) or in_one_line(error.errors()))
         elif isinstance(error, HTTPException):  # FastAPI's own: a path, a method, a body that is no JSON
             wrong = InvalidRequestError if error.status_code == 400 else NoSuchPathError
             refusal = wrong(f"the body: {error.detail}" if error.status_code == 400 else error.detail)
@@ -112,8 +112,18 @@ def in_one_line(errors: Sequence[Any]) -> str:
     found = set()
     for error in errors:
         place = () if error["type"] == "json_invalid" else error["loc"][1:]
-        found.add(f"{'.'.join(str(part) for part in place) or 'the body'}: {error['msg']}")
+        why = f" ({error['ctx']['error']})" if error["type"] == "json_invalid" and "ctx" in error else ""
+        found.add(f"{'.'.join(str(part) for part in place) or 'the body'}: {error['msg']}{why}")
     return " ".join("; ".join(sorted(found)).split())
+
+
+def _not_json(request: Request) -> str | None:
+    """What is wrong with a body that is not said to be JSON, which FastAPI takes for a text."""
+    given = request.headers.get("content-type")
+    kind = (given or "").partition(";")[0].strip().lower()
+    if kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json")):
+        return None
+    return f"the header Content-Type must be application/json, got {given!r}"
 
 
 async def _left(request: Request) -> None:

@@ -89,7 +89,7 @@ class ServerMetrics:
             lines.append(f'{PREFIX}_failures_total{{category="{category}"}} {count}')
         for kind, values in (("gauge", gauges), ("counter", counters)):
             for name, (text, value) in values.items():
-                lines += [*_head(name, kind, text), f"{PREFIX}_{name} {value:g}"]
+                lines += [*_head(name, kind, text), f"{PREFIX}_{name} {value}"]
         return "\n".join(lines) + "\n"
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from synthstats_lightning.policy import LoraSettings, Policy, SamplingSettings, load_policy
+from synthstats_lightning.policy.language_part import PolicyError
 from synthstats_lightning.policy.lora import folded
 from tests.policy.conftest import awaken, save_random_model
 
@@ -36,9 +37,11 @@ def test_all_linear_leaves_the_head_alone(policy: Policy) -> None:
     assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 
 
-def test_unknown_layer_is_an_error(model_folder: Path) -> None:
-    with pytest.raises(ValueError, match="no_such_layer"):
-        load_policy(str(model_folder), LoraSettings(target_modules=["no_such_layer"]))
+@pytest.mark.parametrize("layers", [["no_such_layer"], ["q_proj", "no_such_layer"], ["roj"]])
+def test_unknown_layer_is_an_error(model_folder: Path, layers: list[str]) -> None:
+    named = r"target_modules must name layers of the model, such as .*q_proj.*, got (no_such_layer|roj)$"
+    with pytest.raises(PolicyError, match=named):
+        load_policy(str(model_folder), LoraSettings(target_modules=layers))
 
 
 def test_folding_gives_the_same_model_and_leaves_the_weights_as_they_are(policy: Policy) -> None:
