@@ -25,16 +25,28 @@ class WrittenProgram(NamedTuple):
         log_prob: Its log-probability under the policy, in nats; `None` where the policy does not say.
         complete: Whether it ends in a stop token; one that does not has failed.
         failure: Why it is not complete, if it is known.
+        log_prior_ratio: The log of its probability under the prior over that under the policy, in nats, where
+            the policy looks at the data and the prior does not; 0 where the policy itself is the prior.
     """
 
     source: str
     log_prob: float | None
     complete: bool = True
     failure: str = ""
+    log_prior_ratio: float = 0.0
 
 
 Writer = Callable[[Task, int], Sequence[WrittenProgram]]
 """From a task and the seed of its instance to programs, drawn independently from a policy."""
+
+
+def looks_at_data(writer: Writer) -> bool:
+    """Whether what a policy writes depends on the experiments, so that each budget has programs of its own.
+
+    Args:
+        writer: What writes programs, whatever it is.
+    """
+    return getattr(writer, "words", ("nothing",))[0] != "nothing"
 
 
 @dataclass
@@ -104,9 +116,12 @@ class PolicyWriter:
         samples = self.module.sample([prompt], self.num_programs, settings, stream, rank=0)
         self.usage.read += len(self.module.loaded_policy.encode_prompt(*prompt))
         self.usage.written += int(samples.program_mask.sum())
-        log_prob = np.asarray(samples.log_prob.tolist())
+        log_prob = samples.log_prob.double().cpu().numpy()
+        ratio = np.zeros_like(log_prob)
+        if looks_at_data(self):
+            ratio = samples.reference_log_prob.double().cpu().numpy() - log_prob
         return [
-            WrittenProgram(source, float(log_prob[row]), bool(samples.stopped[row]))
+            WrittenProgram(source, float(log_prob[row]), bool(samples.stopped[row]), "", float(ratio[row]))
             for row, source in enumerate(samples.sources)
         ]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthstats_lightning.evaluation.entrants import Writer, WrittenProgram
+from synthstats_lightning.evaluation.entrants import Writer, WrittenProgram, looks_at_data
 from synthstats_lightning.evaluation.experiments import (
     Chooser,
     Experiments,
@@ -39,7 +39,7 @@ class _Instance:
     experiments: Experiments
     regrets: list[float]
     tasks: dict[int, SimulatedTask]
-    written: list[WrittenProgram]
+    written: dict[int, list[WrittenProgram]]
     forecasts: dict[tuple[int, str], Future[Forecast]]
     no_regret: str = ""
 
@@ -56,8 +56,8 @@ class EnvironmentRun:
         scorer: A running pool.
         settings: Budgets, instances and predictions of the protocol.
         oracle: Whether the environment's own program (`tasks/reference`) takes part.
-        policy: Writes programs, from the prompt of the task at the largest budget; without it the two rows
-            of a policy are left out.
+        policy: Writes programs, from the prompt of the task at the largest budget, or at each one where it
+            looks at the data; without it the two rows of a policy are left out.
         choose: Chooses the experiments; random designs by default.
         scale: What errors are standardised by; it depends on environment, goal and points alone, and is
             computed by default.
@@ -164,10 +164,14 @@ def _start(
     most = max(settings.budgets)
     made = run_experiments(simulator, most, choose)
     tasks = {budget: _task(simulator, seed, made, budget, settings) for budget in settings.budgets}
-    written = list(policy(tasks[most], seed)) if policy is not None else []
+    written: dict[int, list[WrittenProgram]] = {budget: [] for budget in tasks}
+    if policy is not None:
+        looks = looks_at_data(policy)
+        last = [] if looks else list(policy(tasks[most], seed))
+        written = {budget: list(policy(task, seed)) if looks else last for budget, task in tasks.items()}
     instance = _Instance(seed, simulator, made, [], tasks, written, {})
     for budget, task in tasks.items():
-        sources = [item.source for item in written if item.complete]
+        sources = [item.source for item in written[budget] if item.complete]
         if oracle:
             sources.append(reference_program(task))
         for source in dict.fromkeys(sources):
@@ -265,11 +269,15 @@ def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings)
     """The policy's best program, and all of them weighted; repeated programs count as often as they came.
 
     Before any data the best is the most probable one: of a policy without log-probabilities there is none.
+    Programs of a policy that has seen the data weigh evidence times prior over policy, so that the data
+    count once.
     """
     messages, forecasts = [], []
     log_probs: list[float] = []
-    unknown = not budget and any(item.log_prob is None for item in instance.written)
-    for item in instance.written:
+    log_ratios: list[float] = []
+    written = instance.written[budget]
+    unknown = not budget and any(item.log_prob is None for item in written)
+    for item in written:
         if not item.complete:
             messages.append(item.failure or f"{FailureCategory.TRUNCATED}: no stop token")
             continue
@@ -279,7 +287,8 @@ def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings)
             continue
         forecasts.append(forecast)
         log_probs.append(0.0 if item.log_prob is None else item.log_prob)
-    runs = len(instance.written)
+        log_ratios.append(item.log_prior_ratio)
+    runs = len(written)
     if not forecasts:
         names = ("policy_set",) if unknown else ("policy_best", "policy_set")
         return {name: _Row(None, runs, messages) for name in names}
@@ -289,7 +298,7 @@ def _policy_rows(instance: _Instance, budget: int, settings: EvaluationSettings)
     if settings.weighting == "stacking":
         weights = stacking_weights(np.stack([item.leave_one_out for item in forecasts], 1))
     else:
-        weights = evidence_weights(evidence)
+        weights = evidence_weights(evidence + np.array(log_ratios))
     rows = {"policy_set": _Row(of_models(forecasts, weights), runs, messages)}
     if not unknown:
         rows["policy_best"] = _Row(of_model(forecasts[best]), runs, messages)

@@ -23,8 +23,9 @@ class EvaluationSettings:
         goal: `"prediction"`, or a parameter goal of the environment.
         domain_knowledge: Whether the policy is told what the data are about.
         draws: Predictive draws of each program and point.
-        weighting: How the programs of a policy's set are weighted: by evidence (Bayesian model averaging) or
-            by stacking of leave-one-out densities.
+        weighting: How the programs of a policy's set are weighted: by evidence (Bayesian model averaging;
+            times prior over policy where the policy looks at the data) or by stacking of leave-one-out
+            densities.
         log_density_floor: A point's log predictive density counts as at least this much less than the
             baseline's, in nats: a program may deem a response impossible.
         reference_instances: Instances from which the constants of standardised errors are computed.

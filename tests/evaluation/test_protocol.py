@@ -4,15 +4,19 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import logsumexp
 
-from synthstats_lightning.evaluation.entrants import WrittenProgram
+from synthstats_lightning import GFlowNetModule
+from synthstats_lightning.evaluation.entrants import PolicyWriter, WrittenProgram, looks_at_data
 from synthstats_lightning.evaluation.measurement import Measurement, summarise
 from synthstats_lightning.evaluation.protocol import evaluate_environment
 from synthstats_lightning.evaluation.report import environment_table, notes
 from synthstats_lightning.evaluation.settings import EvaluationSettings
 from synthstats_lightning.evaluation.standardisation import standardisation
-from synthstats_lightning.tasks import SimulatedTask, baseline_program
+from synthstats_lightning.policy import LoraSettings, SamplingSettings
+from synthstats_lightning.tasks import SimulatedTask, baseline_program, task_prompt
+from synthstats_lightning.tasks.proposal import looking
 from synthstats_lightning.tasks.simulators import SIMULATORS
 from tests.support.warm import warm_pool
 
@@ -237,6 +241,67 @@ def test_standardisation():
     assert found.standardise(found.mean + found.sd) == pytest.approx(1)
     with pytest.raises(ValueError, match="goal 'none' of death_process is not one of: prediction, infection"):
         standardisation(plain, "none")
+
+
+class Looking:
+    """A policy that looks at the data: programs by the rows that it sees, which count once."""
+
+    words = "digest", "short"
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, task, seed):
+        rows = task.num_rows - task.held_out
+        self.asked.append(rows)
+        if rows < 6:
+            return [WrittenProgram(LEVEL, -1.0), WrittenProgram(LINE, -2.0, log_prior_ratio=-40.0)]
+        return [WrittenProgram(LINE, -1.0, log_prior_ratio=40.0), WrittenProgram(LEVEL, -2.0)]
+
+
+def test_a_policy_that_looks_writes_at_each_budget_and_weighs_by_the_prior(scorer):
+    settings = dataclasses.replace(TINY, budgets=(0, 2, 6), seeds=(1,), eig_candidates=0)
+    writer = Looking()
+    found = measured("dugongs_simulator", scorer, settings, oracle=False, policy=writer)
+    assert writer.asked == [0, 2, 6]
+    for budget, source in ((0, LEVEL), (2, LEVEL), (6, LINE)):
+        alone = measured(
+            "dugongs_simulator",
+            scorer,
+            dataclasses.replace(settings, budgets=(budget,)),
+            oracle=False,
+            policy=lambda task, seed, source=source: [WrittenProgram(source, -1.0)],
+        )
+        expected = alone["policy_set", 1, budget].lpd_gain
+        assert found["policy_set", 1, budget].lpd_gain == pytest.approx(expected, abs=1e-6)
+
+
+def test_programs_of_a_digest_have_their_prior_ratio():
+    """Against the log-probabilities of the reference and the policy, each on its own prompt."""
+    module = GFlowNetModule(policy="writer", lora=LoraSettings(rank=2), sampling=SamplingSettings(96))
+    module.configure_model()
+    module.eval()
+    simulator = SIMULATORS["dugongs_simulator"]()
+    simulator.reset(1)
+    task = SimulatedTask(simulator, 1, 6, "random", 5, response_range="prior")
+    writer = PolicyWriter(module, 6, None, "digest")
+    assert looks_at_data(writer)
+    assert not looks_at_data(PolicyWriter(module, 6))
+    written = writer(task, 1)
+    prompt = task_prompt(looking(task, "digest"))
+    asked = [torch.tensor([module.policy.encode_prompt(*given)]) for given in (prompt.prior, prompt)]
+    compared = 0
+    for program in written:
+        ids = torch.tensor([module.policy.encode_program(program.source, prompt.facts)])
+        given = ids, torch.ones_like(ids, dtype=torch.bool)
+        with torch.no_grad():
+            prior, own = (float(module.policy.program_log_probs(each, *given)) for each in asked)
+        if program.complete and abs(own - program.log_prob) < 1e-3:  # spelled as it was written
+            assert program.log_prior_ratio == pytest.approx(prior - own, abs=2e-3)
+            compared += 1
+    assert compared > 2
+    assert any(abs(program.log_prior_ratio) > 0.1 for program in written)
+    assert [program.log_prior_ratio for program in PolicyWriter(module, 6)(task, 1)] == [0.0] * 6
 
 
 def test_before_data_a_policy_without_log_probabilities_has_no_best_program(scorer):

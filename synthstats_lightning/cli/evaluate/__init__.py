@@ -73,6 +73,7 @@ def run(options: Namespace) -> dict[str, Any]:
             it was interrupted, programs cannot be confined on this machine, or a chat model does not answer.
     """
     from synthstats_lightning.cli.evaluate.course import Course
+    from synthstats_lightning.evaluation.entrants import looks_at_data
     from synthstats_lightning.evaluation.kept import KeptMeasurements
     from synthstats_lightning.evaluation.report import environment_table
     from synthstats_lightning.evaluation.units import UnitEvaluation, all_units
@@ -102,7 +103,8 @@ def run(options: Namespace) -> dict[str, Any]:
     except (ValueError, FileNotFoundError) as error:
         fail(str(error))
     units = all_units(names, settings.seeds)
-    course = Course(units, kept, policy.entrant)
+    writings = len(settings.budgets) if looks_at_data(policy.entrant) else 1
+    course = Course(units, kept, policy.entrant, writings)
     try:
         with scorer:
             scorer.start()

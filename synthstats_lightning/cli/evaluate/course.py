@@ -23,9 +23,13 @@ class Course:
         units: All pieces of the evaluation.
         kept: What is done, and where more goes.
         entrant: What writes the programs.
+        writings: How often it does so for one piece.
     """
 
-    def __init__(self, units: Sequence[Unit], kept: KeptMeasurements, entrant: Entrant) -> None:
+    def __init__(
+        self, units: Sequence[Unit], kept: KeptMeasurements, entrant: Entrant, writings: int = 1
+    ) -> None:
+        self._writings = writings
         self._kept = kept
         self._entrant = entrant
         self._total = len(units)
@@ -48,7 +52,11 @@ class Course:
             return "nothing is left to do"
         if not done:
             most = self._entrant.most_tokens
-            tokens = f": at most {left * most:,} tokens to write" if most is not None else " of any length"
+            tokens = (
+                f": at most {left * self._writings * most:,} tokens to write"
+                if most is not None
+                else " of any length"
+            )
             return f"{left} instances{tokens}; how long, the first instance will tell"
         written, read = (round(left * tokens / done) for tokens in (usage.written, usage.read))
         seconds = left * self._kept.seconds / done

@@ -27,7 +27,8 @@ class Entrant(Protocol):
 
     Attributes:
         usage: Tokens that were read and written so far.
-        most_tokens: Most tokens that are written for one instance; `None` where nothing limits them.
+        most_tokens: Most tokens that are written for one instance, or for one at one budget where it looks at
+            the data; `None` where nothing limits them.
     """
 
     usage: Usage
@@ -105,7 +106,8 @@ def _of_model(value: str, num_programs: int) -> NamedPolicy:
         module = GFlowNetModule(policy=value, tasks=["evaluated"])
         module.configure_model()
         proposal = "digest" if value == WRITER else "nothing"
-        return NamedPolicy(PolicyWriter(module, num_programs, None, proposal), {"model": value})
+        looks = {} if proposal == "nothing" else {"proposal": proposal}
+        return NamedPolicy(PolicyWriter(module, num_programs, None, proposal), {"model": value, **looks})
     if not path.exists():
         raise FileNotFoundError(
             f"policy must be a checkpoint, a .jsonl file of programs or one of {', '.join(BUNDLED)},"
@@ -122,4 +124,6 @@ def _of_model(value: str, num_programs: int) -> NamedPolicy:
     module = GFlowNetModule.load_from_checkpoint(found, map_location="cpu")
     module.eval()
     writer = PolicyWriter(module, num_programs, None, *words)
-    return NamedPolicy(writer, {"checkpoint": str(found.resolve()), "step": saved.get("global_step")})
+    looks = {} if words[0] == "nothing" else {"proposal": words[0]}
+    of = {"checkpoint": str(found.resolve()), "step": saved.get("global_step"), **looks}
+    return NamedPolicy(writer, of)

@@ -68,7 +68,7 @@ class Before(NamedTuple):
         """The same of some of the tokens.
 
         Args:
-            index: Which ones.
+            index: Which of the tokens are meant, as a tensor is indexed.
         """
         return Before(self.last_two[index], self.used[index])
 
