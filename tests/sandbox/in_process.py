@@ -17,6 +17,7 @@ from synthstats_lightning.sandbox.inside.expressions import PROVENANCE
 from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
 from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
 from synthstats_lightning.sandbox.inside.rescaling import RESCALINGS
+from synthstats_lightning.sandbox.inside.response import taken_for_missing
 from synthstats_lightning.sandbox.protocol import Job
 
 PLAIN = Mode("py", None)
@@ -25,9 +26,18 @@ PLAIN = Mode("py", None)
 def model_and_graph(
     source: str, schema: DataSchema, covariates: dict[str, np.ndarray]
 ) -> tuple[pm.Model, dict[str, Any]]:
-    """The model that a program leaves and its graph."""
-    PROVENANCE.clear()
-    RESCALINGS.clear()
+    """The model that a program leaves and its graph; nothing of it stays in this process."""
+    try:
+        return _model_and_graph(source, schema, covariates)
+    finally:
+        PROVENANCE.clear()
+        RESCALINGS.clear()
+        taken_for_missing().clear()
+
+
+def _model_and_graph(
+    source: str, schema: DataSchema, covariates: dict[str, np.ndarray]
+) -> tuple[pm.Model, dict[str, Any]]:
     columns = columns_of(Job(source, build=True, schema=schema, covariates=covariates))
     module = module_for(columns, schema.num_rows)
     with Recorder() as recorder:
