@@ -113,7 +113,7 @@ def score_graph(
         check_memorised(
             canonical, covariates, response, settings.memorised_bits, shown_rows=shown_rows, rounding=rounding
         )
-        check_possible(canonical, response, rounding, response_name)
+        check_possible(canonical, response[: len(response) - held_out], rounding, response_name)
         # whether values count as exact or not: the same draws
         fingerprint = data_fingerprint(covariates, response, shown_rows, held_out=held_out)
         seed = graph_seed(model.form, fingerprint)

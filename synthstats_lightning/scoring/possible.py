@@ -20,7 +20,7 @@ def check_possible(graph: ModelGraph, response: NDArray[Any], rounding: float | 
 
     Args:
         graph: The canonical model graph.
-        response: The response's values `[rows]`, those of held-out rows too.
+        response: The response's values `[rows]`, without held-out rows: no evidence depends on these.
         rounding: Spacing of the values that the response was recorded to: a 0 may stand for less than that.
         name: What the response is called.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from synthstats_lightning.programs.graph import DataSchema
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.scoring.settings import EngineSettings
 from tests.sandbox.in_process import model_and_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:No safe default transform")
@@ -21,13 +23,13 @@ VALUES = np.array([0.5, 1.0, 2.0, 3.5, 2.5, 1.5])
 COUNTS = np.array([0, 1, 2, 3, 2, 1])
 
 
-def score(law: str, response: np.ndarray, rounding: float | None = None) -> Score:
+def score(law: str, response: np.ndarray, rounding: float | None = None, **more: Any) -> Score:
     schema = DataSchema({"x": "float64"}, "y", response.dtype.name, len(response))
     columns = {"x": np.arange(len(response), dtype=float)}
     source = f"with pm.Model() as model:\n    m = pm.Exponential('m', 1.0)\n    pm.{law}\n"
     _, document = model_and_graph(source, schema, columns)
     graph = parse_graph(json.dumps(document), schema)
-    return score_graph(graph, columns, response, rounding=rounding, response_name="y")
+    return score_graph(graph, columns, response, rounding=rounding, response_name="y", **more)
 
 
 IMPOSSIBLE = {
@@ -69,3 +71,16 @@ def test_a_zero_that_was_rounded_may_be_positive() -> None:
     rounded = COUNTS.astype(np.float64)
     assert score("Exponential('y', m, observed=y)", rounded, rounding=1.0).scored
     assert not score("LogNormal('y', 0, m, observed=y)", np.array([0.0, 1.5, 2.0])).scored
+
+
+def test_held_out_rows_change_no_evidence() -> None:
+    """Neither its value, but for the draws, nor whether there is one, if it is all that is asked for."""
+    settings = EngineSettings().up_to("evidence")
+    law = "Exponential('y', m, observed=y)"
+    possible, impossible = (
+        score(law, np.append(VALUES, last), settings=settings, held_out=1) for last in (1.0, -1.0)
+    )
+    assert impossible.scored
+    error = np.hypot(impossible.evidence_se, possible.evidence_se)
+    assert impossible.evidence == pytest.approx(possible.evidence, abs=4.0 * error)
+    assert not score(law, np.append(VALUES, -1.0), settings=settings).scored
