@@ -19,7 +19,8 @@ def default_regression(task: Task) -> str | None:
     A continuous response is Normal, a positive one that was cut short in some rows LogNormal, counts are
     negative binomial with a log link, counts out of a total binomial and binary ones Bernoulli, both with
     a logit link; ordered categories have an ordered logistic regression. A category has an effect for each
-    level, and an exposure is the offset of a count. Reports compare what a run has found with it.
+    level, and an exposure is the offset of a count without a total. Reports compare what a run has found
+    with it.
 
     Args:
         task: Whose columns are regressed on; totals and standard errors are none of the regressors.
@@ -35,7 +36,8 @@ def default_regression(task: Task) -> str | None:
         and task.columns[name].role not in OTHER_ROLES
         and float(np.ptp(_given(task, values))) > 0
     ]
-    offsets = [name for name in names if response.kind == "count" and task.columns[name].role == "exposure"]
+    counted = response.kind == "count" and response.total is None
+    offsets = [name for name in names if counted and task.columns[name].role == "exposure"]
     names = [name for name in names if name not in offsets][:MAX_COVARIATES]
     if not names and not offsets:
         return None

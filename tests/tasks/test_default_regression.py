@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthstats_lightning.tasks import CSVTask, Task
+from synthstats_lightning.tasks import CSVTask, TableTask, Task, understand
 from synthstats_lightning.tasks.default_regression import MAX_COVARIATES, default_regression
 
 X = np.linspace(0.0, 10.0, 20)
@@ -55,3 +55,12 @@ def test_categories_have_an_effect_a_level_and_exposures_are_offsets(tmp_path):
     assert "b_region_code[region_code]" in source
     assert "pt.log(population)" in source
     assert "b_population" not in source
+
+
+def test_an_exposure_beside_a_total_is_a_covariate():
+    data = {"weeks": [1.0, 2.0, 3.0, 4.0] * 5, "n": [20] * 20, "deaths": [0, 3, 7, 12] * 5}
+    frame = {name: list(values) for name, values in data.items()}
+    task = TableTask(understand(frame, "deaths", roles={"weeks": "exposure", "n": "total"}), "Deaths.")
+    source = default_regression(task)
+    assert "pt.log(" not in source
+    assert 'b_weeks = pm.Normal("b_weeks"' in source

@@ -17,7 +17,7 @@ from synthstats_lightning.tasks.intake.response_kind import TWO_VALUED, guess_re
 from synthstats_lightning.tasks.intake.roles import (
     EVENT_ROLES,
     LIMIT_ROLES,
-    LIMITS_OF_ROWS,
+    MAY_BE_THE_SAME,
     ROW_NAMES,
     ROW_NUMBERS,
     TOO_MANY_LEVELS,
@@ -209,8 +209,7 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         if draft is own:
             draft.role = "response"
             continue
-        # one limit for all rows is one, too
-        varied = 1 if roles.get(draft.original) in LIMITS_OF_ROWS else 2
+        varied = 1 if roles.get(draft.original) in MAY_BE_THE_SAME else 2
         usable = draft.reading.encoding is not None and len(_distinct(draft.reading)) >= varied
         if draft.original in roles:
             draft.role = roles[draft.original]
@@ -239,6 +238,11 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         guessed = [draft for draft in drafts if draft.role in single and draft.original not in roles]
         for draft in guessed if said else guessed[1:]:
             draft.role = "covariate"
+    if any(draft.role == "total" for draft in drafts):
+        # successes among trials are no rate of anything
+        for draft in drafts:
+            if draft.role == "exposure" and draft.original not in roles:
+                draft.role = "covariate"
     if sum(draft.role in EVENT_ROLES for draft in drafts) > 1:
         names = [draft.original for draft in drafts if draft.role in EVENT_ROLES]
         raise ValueError(f"roles may make one column that of the event, got {', '.join(names)}")

@@ -27,6 +27,8 @@ EVENT_ROLES = ("event", "censored")
 """Roles of columns that are 1 where an event was seen, or where a time was cut short before it."""
 LIMITS_OF_ROWS = ("lower_limit", "upper_limit")
 """Roles of columns that hold how far each row could be observed."""
+MAY_BE_THE_SAME = (*LIMITS_OF_ROWS, "total", "standard_error", "exposure")
+"""Roles that say something where one value holds for all rows, too."""
 LIMIT_ROLES = (*LIMITS_OF_ROWS, *EVENT_ROLES)
 """Roles of columns that say where a response was cut short, so that they predict nothing."""
 

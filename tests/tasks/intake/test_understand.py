@@ -96,19 +96,17 @@ def test_groups_are_recognised():
 
 def test_roles_of_numbers():
     counts = RNG.poisson(4.0, ROWS).tolist()
-    found = understand(
-        {
-            "deaths": counts,
-            "population": (RNG.uniform(1e3, 1e5, ROWS)).tolist(),
-            "trials": [50] * 20 + [60] * 20,
-        },
-        "deaths",
-    )
+    population = RNG.uniform(1e3, 1e5, ROWS).tolist()
+    found = understand({"deaths": counts, "population": population}, "deaths")
     assert found.column("population").role == "exposure"
+    assert "exposure" in task_prompt(TableTask(found, "Deaths.")).request
+    out_of = {"deaths": counts, "population": population, "trials": [50] * 20 + [60] * 20}
+    found = understand(out_of, "deaths")
     assert found.column("trials").role == "total"
-    task = TableTask(found, "Deaths.")
-    assert task.total == "trials"
-    assert "exposure" in task_prompt(task).request
+    assert TableTask(found, "Deaths.").total == "trials"
+    assert found.column("population").role == "covariate"  # a share of trials is no rate
+    said = understand(out_of, "deaths", roles={"population": "exposure"})
+    assert said.column("population").role == "exposure"
     errors = understand({"effect": [1.5, 2.5, 0.5], "effect_se": [0.25, 0.5, 0.75]}, "effect")
     assert errors.column("effect_se").role == "standard_error"
     given = understand(table(x=RNG.uniform(1, 2, ROWS).tolist()), "y", roles={"x": "exposure"})
