@@ -50,6 +50,8 @@ def find_equal_answers(
         return None
     axes, along, held, rows, own = found
     groups, count = shapes[latent][0], len(response)
+    if along[latent].kind is Kind.ROWS:
+        return None  # an element for each row: nothing is common to several of its rows
     places = [i for i, need in along.items() if need.kind is Kind.PLACES]
     if any(i not in held for i in places):
         return None

@@ -103,6 +103,8 @@ def readings_of(
     if axes is None:
         return None
     along = {i: need for i, need in axes.items() if need is not None}
+    if along[latent].kind is Kind.ROWS and not np.array_equal(element, np.arange(count)):
+        return None
     held = {i: np.asarray(constants[i]) for i in along if constants[i] is not None}
     rows, own = (
         [np.moveaxis(x, along[i].axis, 0).reshape(n, -1) for i, x in held.items() if along[i].kind is kind]

@@ -127,7 +127,8 @@ def axes_of(
         graph: The model graph, without discrete parameters.
         shapes: Shape of every node.
         constants: Value of every node that depends on no parameter.
-        latent: Node of a vector of elements of which each row may read one, if its elements are wanted, too.
+        latent: Node of a vector of elements of which each row may read one, by an index or the one at its
+            own place, if its elements are wanted, too.
         moved: Nodes whose values depend on that.
 
     Returns:
@@ -139,9 +140,11 @@ def axes_of(
         if index == graph.response:
             needs = _kinds(_of_response(node, shapes), Kind.ROWS)
         elif index == latent:
-            if found.get(index) != Along(Kind.ELEMENTS, 0) or len(shapes[index]) != 1:
+            along = found.get(index)
+            if along not in (Along(Kind.ELEMENTS, 0), Along(Kind.ROWS, 0)) or len(shapes[index]) != 1:
                 return None
-            needs = {i: Along(Kind.ELEMENTS, 0) if shapes[i] == shapes[index] else None for i in node.inputs}
+            # read at its own place by every row it has their axis, and so have its hyperparameters
+            needs = {i: along if shapes[i] == shapes[index] else None for i in node.inputs}
         elif node.op == "random":
             if found.get(index) is not None:
                 return None  # each row has a latent of its own

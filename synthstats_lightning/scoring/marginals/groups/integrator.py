@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.marginals.density import Density
@@ -210,8 +211,19 @@ def _reference(rule: _Rules, unknown: Modes, others: Density) -> Modes:
 def _climbed(
     quadrature: Quadrature, outer: Outer, points: int, most: int, generator: torch.Generator
 ) -> Modes:
+    if isinstance(quadrature, RepeatedQuadrature):
+        few, equal = quadrature.few, quadrature.equal
+        found = _climbed_from_draws(few, quadrature.of_few(outer), equal.copies, points, most, generator)
+        return Modes(*(part[:, :, equal.kind] for part in found))
     everything = torch.ones(quadrature.integrand.compiled.num_observations, dtype=torch.bool)
-    log_density = quadrature.log_density(outer, everything)
+    return _climbed_from_draws(quadrature, outer, everything, points, most, generator)
+
+
+def _climbed_from_draws(
+    quadrature: Quadrature, outer: Outer, given: Tensor, points: int, most: int, generator: torch.Generator
+) -> Modes:
+    """Modes of the integrands of some rows, from draws of the latent from its prior."""
+    log_density = quadrature.log_density(outer, given)
     u = quadrature.integrand.prior_draws(outer, points, generator).sort(1).values
     value = log_density(u, torch.arange(outer.particles))
     return climb(log_density, find_peaks(u, value, most, NEGLIGIBLE).start)

@@ -101,6 +101,11 @@ class Quadrature:
         """Rows that are evaluated."""
         return len(self.groups.element)
 
+    @property
+    def width(self) -> int:
+        """Numbers of a node's widest array: rows or elements."""
+        return max(self.rows, self.integrand.parameter.size)
+
     def log_density(self, outer: Outer, given: Given) -> LogDensity:
         """The log integrand of some rows, for a search among some of the particles.
 

@@ -104,6 +104,19 @@ class RepeatedQuadrature(Quadrature):
         """Rows that are evaluated."""
         return self.few.rows
 
+    @property
+    def width(self) -> int:
+        """Numbers of a node's widest array, of the groups that differ."""
+        return self.few.width
+
+    def of_few(self, outer: Outer) -> Outer:
+        """What the rule of the groups that differ reads.
+
+        Args:
+            outer: What that of every group does.
+        """
+        return Outer(outer.particles, outer.smaller[-1])
+
     def log_density(self, outer: Outer, given: Bool[Tensor, " rows"]) -> LogDensity:
         """As of every group."""
         return self.every.log_density(outer, given)
@@ -118,7 +131,7 @@ class RepeatedQuadrature(Quadrature):
 
     def posterior(self, outer: Outer, given: Bool[Tensor, " rows"], finer: float) -> Nodes:
         """As of every group."""
-        size = max(1, outer.particles * self.rows // self.every.rows)
+        size = max(1, outer.particles * self.width // self.every.width)
         parts = [
             self.every.posterior(outer.select(some), given, finer)
             for some in torch.split(torch.arange(outer.particles), size)
@@ -129,7 +142,7 @@ class RepeatedQuadrature(Quadrature):
         self, outer: Outer, given: Bool[Tensor, " rows"], *, changes: bool, refined: bool = False
     ) -> Integrals:
         """As of every group."""
-        equal, few = self.equal, Outer(outer.particles, outer.smaller[-1])
+        equal, few = self.equal, self.of_few(outer)
         if bool(given.all()):
             found = self.few.integrals(few, equal.copies, changes=changes, refined=refined)
             return Integrals(
@@ -137,7 +150,7 @@ class RepeatedQuadrature(Quadrature):
             )
         rounds = None if changes else self._rounds(given)
         if rounds is None:
-            size = max(1, outer.particles * self.rows // self.every.rows)
+            size = max(1, outer.particles * self.width // self.every.width)
             parts = [
                 self.every.integrals(outer.select(some), given, changes=changes, refined=refined)
                 for some in torch.split(torch.arange(outer.particles), size)

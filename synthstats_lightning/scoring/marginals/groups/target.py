@@ -104,8 +104,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
         """A function of particles, of as many at once as memory allows."""
         modes = self.quadrature.reference.centre.shape[1]
         nodes = finer * self.quadrature.fineness * modes * 2 * REACHES[0] / STEP
-        width = max(self.quadrature.rows, self.quadrature.integrand.parameter.size)
-        return in_parts(self.outer(theta), function, int(CHUNK / (nodes * width)))
+        return in_parts(self.outer(theta), function, int(CHUNK / (nodes * self.quadrature.width)))
 
     def _draw(self, outer: Outer, generator: torch.Generator, given: Tensor) -> Tensor:
         """Draws of the latent, unconstrained `[particles, elements]`."""

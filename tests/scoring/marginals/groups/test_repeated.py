@@ -116,3 +116,46 @@ def test_gradients_draws_and_checks_are_the_same(both: tuple[GroupIntegrated, ..
     torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(draws[0], draws[1], rtol=1e-3, atol=1e-3)
     assert checks[0] == pytest.approx(checks[1], abs=1e-6)
+
+
+def dispersed() -> Density:
+    """Counts with an effect of each row, on two columns of few values: a row is its own group."""
+    b = Builder()
+    spread = b.random("HalfNormal", "spread", 0.0, 1.0)
+    slope = b.random("Normal", "slope", 0.0, 1.0)
+    own = b.random("Normal", "own", 0.0, spread, shape=(ROWS,))
+    linear = b.op("add", b.op("mul", slope, b.covariate("x")), own)
+    b.random("Poisson", "y", b.op("exp", linear), shape=(ROWS,))
+    return b.density({"x": AGE[PERSON[THERE]][SHUFFLED]}, COUNTS)
+
+
+COUNTS = RNG.poisson(2.0, ROWS).astype(float)
+
+
+@pytest.fixture
+def of_rows(monkeypatch: pytest.MonkeyPatch) -> tuple[GroupIntegrated, ...]:
+    found = []
+    for fewest in (equal_groups.FEWEST_GROUPS, ROWS + 1):
+        monkeypatch.setattr(equal_groups, "FEWEST_GROUPS", fewest)
+        density = dispersed()
+        found.append(by_nodes(density, next(iter(find_groupings(density.compiled)))))
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    "given", [EVERY, one_left_out(), torch.arange(ROWS) % 3 > 0], ids=["every", "without one", "some"]
+)
+def test_rows_of_their_own_elements_are_groups(
+    of_rows: tuple[GroupIntegrated, ...], given: torch.Tensor
+) -> None:
+    repeated, plain = of_rows
+    kinds = len(set(zip(AGE[PERSON[THERE]][SHUFFLED], COUNTS, strict=True)))
+    assert isinstance(repeated.quadrature, RepeatedQuadrature)
+    assert repeated.quadrature.width == kinds < plain.quadrature.width == ROWS
+    theta = THETA[:, :2]
+    found, wanted = (each.log_likelihood_given(theta, given) for each in of_rows)
+    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+    found, wanted = (each.marginals(theta, given) for each in of_rows)
+    torch.testing.assert_close(found.changed, wanted.changed, rtol=1e-6, atol=1e-6)
+    rows = torch.stack([each.log_likelihood(theta) for each in of_rows])
+    torch.testing.assert_close(rows[0], rows[1], rtol=1e-8, atol=1e-8)
