@@ -38,6 +38,11 @@ class Contexts(NamedTuple):
         shape: The argument of a shape, without its sign of equality.
         indexing: After which an index comes, or an element of a list.
         closing: That end an argument.
+        minus: After which a number is taken off.
+        added: After which a number's opposite is.
+        over: Between a centre and its scale.
+        digits: The digits, from 0 on.
+        point: The decimal point.
     """
 
     every: frozenset[int]
@@ -49,6 +54,11 @@ class Contexts(NamedTuple):
     shape: frozenset[int]
     indexing: frozenset[int]
     closing: frozenset[int]
+    minus: frozenset[int]
+    added: frozenset[int]
+    over: frozenset[int]
+    digits: tuple[int, ...]
+    point: int
 
 
 class Rule(NamedTuple):
@@ -75,16 +85,26 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
     def that(end: str) -> frozenset[int]:
         return frozenset(token for token, text in texts.items() if text.endswith(end))
 
+    def exactly(wanted: str) -> frozenset[int]:
+        return frozenset(token for token, text in texts.items() if text == wanted)
+
+    alone = {text: token for token, text in texts.items()}
+
     return Contexts(
         frozenset(texts),
         that("/"),
         that("mu"),
-        frozenset(token for token, text in texts.items() if text == "="),
+        exactly("="),
         that("log("),
         that("sqrt("),
         that("shape"),
         that("["),
         frozenset(token for token, text in texts.items() if text.startswith(")")),
+        exactly(" - "),
+        exactly(" - -"),
+        exactly(")/"),
+        tuple(alone[str(digit)] for digit in range(10)),
+        alone["."],
     )
 
 

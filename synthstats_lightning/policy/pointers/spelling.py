@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.policy.pointers.naming import clear_names
@@ -33,6 +33,7 @@ from synthstats_lightning.policy.pointers.vocabulary import (
 from synthstats_lightning.policy.pointers.words import words
 from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram
+from synthstats_lightning.policy.text.number_limits import NumberRule
 from synthstats_lightning.policy.text.token_limits import SizeRule, TokenLimits, TokenRule
 from synthstats_lightning.tasks.facts import Facts
 
@@ -46,6 +47,18 @@ _FIRST = 0xE000
 """Characters from here on, which no source has, stand for pointers while a program is read."""
 _PLACES = {pointer: chr(_FIRST + place) for place, pointer in enumerate(POINTERS)}
 _POINTERS = {place: pointer for pointer, place in _PLACES.items()}
+
+
+class _Told(NamedTuple):
+    """What a request says of tokens.
+
+    Attributes:
+        rules: The parts of each rule.
+        ends: Smallest and largest value of each column, NaN for other tokens.
+    """
+
+    rules: Bool[Tensor, "rules parts vocabulary"]
+    ends: Float[Tensor, "2 vocabulary"]
 
 
 class PointerSpelling:
@@ -79,7 +92,7 @@ class PointerSpelling:
                 f"tokenizer of policy {name!r} must have every pointer of this version, and lacks"
                 f" {len(missing)}, {missing[0]} among them: train it anew, or use the version that trained it"
             )
-        self._tables: dict[tuple[int, ...], Tensor] = {}
+        self._tables: dict[tuple[int, ...], _Told] = {}
         self._pointers = {self.ids[pointer]: pointer for pointer in POINTERS}
 
     def prompt(self, rules: str, request: str, thinking: bool, data: str, facts: Facts | None) -> list[int]:
@@ -166,27 +179,35 @@ class PointerSpelling:
         return text | (pointers & present)
 
     def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits:
-        """What is allowed, but no place where a range leaves no value, and no size of what is not indexed."""
-        tables = torch.stack([self._rules(tuple(ids)) for ids in prompt_ids.tolist()]).to(prompt_ids.device)
-        of_rules = tables.unbind(1)
-        every = tuple(TokenRule(*each.unbind(1)) for each in of_rules)
-        sizes = SizeRule(self._sizes.opening, *(each.to(prompt_ids.device) for each in self._sizes[1:]))
-        return TokenLimits(self.allowed(prompt_ids), every, sizes)
+        """What is allowed, but no place where a range leaves no value, and no size of what is not indexed.
 
-    def _rules(self, prompt: tuple[int, ...]) -> Bool[Tensor, "rules parts vocabulary"]:
-        """Rules of one prompt, of which there are few."""
+        Nor a place far from its column's range.
+        """
+        device = prompt_ids.device
+        found = [self._rules(tuple(ids)) for ids in prompt_ids.tolist()]
+        tables, ends = (torch.stack(each).to(device) for each in zip(*found, strict=True))
+        every = tuple(TokenRule(*each.unbind(1)) for each in tables.unbind(1))
+        sizes = SizeRule(self._sizes.opening, *(each.to(device) for each in self._sizes[1:]))
+        return TokenLimits(self.allowed(prompt_ids), every, sizes, self._numbers.between(*ends.unbind(1)))
+
+    def _rules(self, prompt: tuple[int, ...]) -> _Told:
+        """Rules and ranges of one prompt, of which there are few."""
         last = prompt.index(self.ids[PROGRAM]) if self.ids[PROGRAM] in prompt else len(prompt)
         told = tuple(token for token in prompt[:last] if token < self.size)  # without a digest
         if told not in self._tables:
             text = self.tokenizer.decode(told, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-            found = rules(ranges(text), self.ids, self._contexts)
+            known = ranges(text)
+            found = rules(known, self.ids, self._contexts)
+            ends = torch.full((2, self.size), torch.nan, dtype=torch.float64)
+            for pointer in set(known) & set(COLUMNS):
+                ends[:, self.ids[pointer]] = torch.tensor(known[pointer][:2], dtype=torch.float64)
             table = torch.zeros(len(found), 3, self.size, dtype=torch.bool)
             for row, rule in enumerate(found):
                 for part, tokens in enumerate(rule):
                     table[row, part, list(tokens)] = True
             if len(self._tables) >= KEPT:
                 self._tables.clear()
-            self._tables[told] = table
+            self._tables[told] = _Told(table, ends)
         return self._tables[told]
 
     @cached_property
@@ -207,6 +228,20 @@ class PointerSpelling:
         before[list(shape)] = last[list(equals)] = True
         sizes = torch.tensor([self.ids[count_of(column)] for column in (*COLUMNS, *GROUPS)])
         return SizeRule(self.ids[PROGRAM], before, last, sizes, uses)
+
+    @cached_property
+    def _numbers(self) -> NumberRule:
+        """Signs and digits, without columns."""
+        of = self._contexts
+        signs = torch.zeros(4, self.size, dtype=torch.bool)
+        for row, tokens in enumerate((of.minus, of.added, of.over, of.indexing)):
+            signs[row, list(tokens)] = True
+        digit = torch.full((self.size,), -1)
+        digit[list(of.digits)] = torch.arange(10)
+        nothing = torch.full((1, self.size), torch.nan, dtype=torch.float64)
+        minus, added, over, opening = signs.unbind(0)
+        digits = torch.tensor(of.digits)
+        return NumberRule(nothing, nothing, minus, added, over, opening, digit, digits, of.point)
 
     @cached_property
     def _contexts(self) -> Contexts:

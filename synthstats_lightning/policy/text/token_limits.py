@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-UNLIKELY = 15.0
-"""Nats that a token loses where a rule speaks against it. It is no ban: a program from elsewhere that breaks
-a rule still has a probability, so that it can be imitated and replayed."""
+from synthstats_lightning.policy.text.number_limits import NumberRule, advance, before_each, limited
+from synthstats_lightning.policy.text.unlikely import UNLIKELY
 
 
 class TokenRule(NamedTuple):
@@ -59,10 +58,12 @@ class Before(NamedTuple):
     Attributes:
         last_two: The two tokens before each, the nearer last; -1 where there is none.
         used: Which columns of `SizeRule.uses` a program has had; none without such a rule.
+        number: The state of a number that is being written; no entries without a `NumberRule`.
     """
 
     last_two: Int[Tensor, "*tokens 2"]
     used: Bool[Tensor, "*tokens used"]
+    number: Float[Tensor, "*tokens entries"]
 
     def of(self, index: Tensor | tuple[Tensor, ...]) -> Before:
         """The same of some of the tokens.
@@ -70,7 +71,7 @@ class Before(NamedTuple):
         Args:
             index: Which of the tokens are meant, as a tensor is indexed.
         """
-        return Before(self.last_two[index], self.used[index])
+        return Before(self.last_two[index], self.used[index], self.number[index])
 
 
 class TokenLimits(NamedTuple):
@@ -80,11 +81,13 @@ class TokenLimits(NamedTuple):
         allowed: True on the tokens that may follow a prompt; all others have probability 0.
         rules: What else is all but ruled out, which depends on the last two tokens.
         sizes: What is all but ruled out by all that was written.
+        numbers: Numbers that are all but ruled out behind a column.
     """
 
     allowed: Bool[Tensor, "prompts vocabulary"]
     rules: tuple[TokenRule, ...] = ()
     sizes: SizeRule | None = None
+    numbers: NumberRule | None = None
 
     def masked(
         self, logits: Float[Tensor, "tokens vocabulary"], row: Int[Tensor, " tokens"], before: Before
@@ -106,6 +109,8 @@ class TokenLimits(NamedTuple):
             applies = known.all(-1) & self.sizes.before[first] & self.sizes.last[second]
             unused = (applies & before.used[:, -1])[:, None] & ~before.used[:, :-1]
             logits = logits.index_add(-1, self.sizes.sizes, unused.to(logits.dtype), alpha=-UNLIKELY)
+        if self.numbers is not None:
+            logits = limited(self.numbers, logits, before.number)
         return logits.masked_fill(~self.allowed[row], -torch.inf)
 
     def before(
@@ -118,13 +123,17 @@ class TokenLimits(NamedTuple):
             program_ids: Token ids of the programs, padded on the right.
         """
         last_two = preceding_two(prompt_ids, program_ids)
+        number = last_two.new_zeros((*program_ids.shape, 0), dtype=torch.float64)
+        if self.numbers is not None:
+            number = before_each(self.numbers, prompt_ids, program_ids)
         if self.sizes is None:
-            return Before(last_two, program_ids.new_zeros((*program_ids.shape, 0), dtype=torch.bool))
+            used = program_ids.new_zeros((*program_ids.shape, 0), dtype=torch.bool)
+            return Before(last_two, used, number)
         begun = (prompt_ids == self.sizes.opening).cumsum(1) > 0
         at_first = (self.sizes.used(prompt_ids) & begun[..., None]).any(1, keepdim=True)
         earlier = self.sizes.used(program_ids[:, :-1]).cumsum(1, dtype=torch.int32) > 0
         used = torch.cat([at_first, at_first | earlier], 1)[:, : program_ids.shape[1]]
-        return Before(last_two, used)
+        return Before(last_two, used, number)
 
     def after(self, before: Before, tokens: Int[Tensor, " rows"]) -> Before:
         """What stands before the next tokens.
@@ -135,7 +144,8 @@ class TokenLimits(NamedTuple):
         """
         last_two = torch.stack([before.last_two[:, 1], tokens], 1)
         used = before.used if self.sizes is None else before.used | self.sizes.used(tokens)
-        return Before(last_two, used)
+        number = before.number if self.numbers is None else advance(self.numbers, before.number, tokens)
+        return Before(last_two, used, number)
 
 
 def preceding_two(

@@ -13,13 +13,13 @@ import torch
 from synthstats_lightning.policy import SamplingSettings, load_policy
 from synthstats_lightning.policy.pointers.ranges import ranges
 from synthstats_lightning.policy.text.token_limits import (
-    UNLIKELY,
     Before,
     SizeRule,
     TokenLimits,
     TokenRule,
     preceding_two,
 )
+from synthstats_lightning.policy.text.unlikely import UNLIKELY
 from synthstats_lightning.pretraining.writer.wide import wide_example
 from synthstats_lightning.tasks import CSVTask, Task, task_prompt
 from synthstats_lightning.tasks.proposal import looking
@@ -64,7 +64,8 @@ def test_rules_subtract_where_both_tokens_agree():
     logits, row = torch.randn(40, 12), torch.tensor(rng.integers(0, 2, 40))
     last_two = torch.tensor(rng.integers(-1, 14, (40, 2)))
     last_two[0, 0] = 1 << 62  # a position of a digest
-    found = limits.masked(logits, row, Before(last_two, torch.zeros(40, 0, dtype=torch.bool)))
+    nothing = torch.zeros(40, 0)
+    found = limits.masked(logits, row, Before(last_two, nothing.bool(), nothing))
     for place in range(40):
         first, second = last_two[place].tolist()
         for token in range(12):
