@@ -111,7 +111,7 @@ def test_states_are_the_same_step_by_step_and_at_once():
         torch.testing.assert_close(limits.masked(torch.zeros(6, len(TEXTS)), row, step), here)
         lost += int((here < 0).sum())
         step = limits.after(step, programs[:, place])
-    assert lost > 100
+    assert lost > 10
 
 
 def test_the_writer_does_not_mix_up_places_of_columns():
