@@ -8,9 +8,14 @@ import torch
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
+from synthstats_lightning.scoring.engine import score_target
+from synthstats_lightning.scoring.marginals.laplace.check import LARGEST_CORRECTION
+from synthstats_lightning.scoring.marginals.laplace.integrator import integrate_laplace
+from synthstats_lightning.scoring.marginals.laplace.leave_out import log_mean
 from synthstats_lightning.scoring.marginals.laplace.movers import all_with, own_alone
 from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
+from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring.marginals.test_density import Builder
 
 COUNTS = np.array([0.0, 38.0, 5.0, 120.0, 0.0, 12.0, 700.0, 3.0])
@@ -60,3 +65,45 @@ def test_each_count_given_the_others(followed: str) -> None:
         # draws err by some nats for a count of 0, whose rate may be anything below
         assert np.abs(own - exact).max() < 30.0
         np.testing.assert_allclose(np.median(own, 0), exact, atol=0.5)
+
+
+def test_a_large_correction_is_taken_where_weights_are_even() -> None:
+    """Many small counts, each with an effect: what the approximation lacks adds up over them."""
+    rate = np.random.default_rng(4).lognormal(1.2, 0.6, 150)
+    counts = np.random.default_rng(3).poisson(rate).astype(float)
+    b = Builder()
+    level = b.random("Normal", "level", 0.0, 2.0)
+    scale = b.random("HalfCauchy", "scale", 1.0)
+    effect = b.random("Normal", "effect", 0.0, scale, shape=(150,))
+    b.random("Poisson", "y", b.op("exp", b.op("add", level, effect)), shape=(150,))
+    density = b.density({}, counts)
+    integrated = integrate_laplace(density)
+    assert integrated is not None
+    near = torch.full((1, 1), -0.5, dtype=torch.float64)
+    assert float(log_mean(integrated.log_weights(near, 512), 1)) > LARGEST_CORRECTION
+    settings = EngineSettings(last_score="evidence")
+    score = score_target(integrated, 5, settings=settings, deadline=Deadline(20.0))
+    assert score.scored
+    assert abs(score.evidence - evidence_by_quadrature(counts)) < 4 * score.evidence_se
+
+
+def evidence_by_quadrature(counts: np.ndarray) -> float:
+    """Log evidence by rules over each effect, the common level and the scale."""
+    kinds, times = np.unique(counts, return_counts=True)
+    predictor, log_scale = np.arange(-25.0, 15.0, 0.02), np.linspace(-4.0, 2.5, 131)
+    level = np.linspace(-3.0, 3.0, 121)
+    poisson = kinds[:, None] * predictor - np.exp(predictor) - gammaln(kinds + 1)[:, None]
+    found = []
+    for each in log_scale:
+        scale = np.exp(each)
+        if scale < 0.1:  # too narrow for a rule over the predictor: one over the effect
+            nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+            at = level[:, None] + scale * nodes
+            rows = kinds[:, None, None] * at - np.exp(at) - gammaln(kinds + 1)[:, None, None]
+            rows = logsumexp(rows + np.log(weights / weights.sum()), axis=2)
+        else:
+            prior = norm.logpdf(predictor, level[:, None], scale)
+            rows = np.stack([logsumexp(row + prior, axis=1) for row in poisson]) + np.log(0.02)
+        cauchy = np.log(2.0 / np.pi) - np.log1p(scale**2) + each
+        found.append(logsumexp(times @ rows + norm.logpdf(level, 0.0, 2.0)) + cauchy)
+    return float(logsumexp(found) + np.log(level[1] - level[0]) + np.log(log_scale[1] - log_scale[0]))
