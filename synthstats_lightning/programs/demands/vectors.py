@@ -174,14 +174,21 @@ def _check_ordered(
             "an ordered vector of different entries that are not Normal with constants:"
             " the probability of the order, which normalises the prior, is unknown"
         )
-    if any(len(shapes[index]) > 1 for index in inputs):
-        _unsupported("several ordered vectors with parameters of their own")
-    mu, sigma = (np.broadcast_to(constant_array(nodes[i]).astype(np.float64), (count,)) for i in inputs)
+    mu, sigma = (_of_each(constant_array(nodes[index]).astype(np.float64), count) for index in inputs)
     if not (sigma > 0).all():
         return
     probability = order_probability(mu, sigma)
     if probability < MIN_ORDER_PROBABILITY:
         _unsupported(f"an ordered vector whose order has the probability {probability:.2g} under its prior")
+
+
+def _of_each(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """What the entries of each of several vectors have `[count]`, where that is the same."""
+    every = np.broadcast_to(values, (*values.shape[:-1], count)).reshape(-1, count)
+    if not (every == every[0]).all():
+        _unsupported("several ordered vectors with parameters of their own")
+    first: NDArray[np.float64] = every[0]
+    return first
 
 
 def _unsupported(message: str) -> NoReturn:

@@ -32,7 +32,8 @@ MOST_PEAKS = 8
 BELOW = 25.0
 """Peaks so many nats below the best mode are left alone."""
 VALLEY = 1.0
-"""What is not at least so many nats above the lowest point between it and the best mode is no other peak."""
+"""What is not at least so many nats above the lowest point between it and the best mode, or any higher peak,
+is no other peak."""
 ROUNDS = 3
 """How often a scan follows one that has found a better mode."""
 
@@ -115,9 +116,20 @@ def _peaks(
 
 
 def _separate(value: Float[Tensor, " points"]) -> Int[Tensor, " peaks"]:
-    """Indices of maxima with a valley between them and the middle."""
+    """Indices of maxima with a valley between them and the middle, and between any two; the highest ones.
+
+    The ripple of a rule that no longer resolves what it integrates is many maxima, and one peak.
+    """
     peaks = _maxima(value)
-    return peaks[value[peaks] > _lowest_on_the_way(value)[peaks] + VALLEY]
+    peaks = peaks[value[peaks] > _lowest_on_the_way(value)[peaks] + VALLEY]
+    kept: list[int] = []
+    for peak in peaks[value[peaks].argsort(descending=True, stable=True)].tolist():
+        between = [value[min(peak, other) : max(peak, other)].min() for other in kept]
+        if all(bool(value[peak] > lowest + VALLEY) for lowest in between):
+            kept.append(peak)
+        if len(kept) == MOST_PEAKS:
+            break
+    return peaks.new_tensor(kept)
 
 
 def _maxima(value: Float[Tensor, " points"]) -> Int[Tensor, " peaks"]:

@@ -72,8 +72,14 @@ def log_ndtr(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     far = x < -LOG_NDTR_SERIES
     if not bool(far.any()):
         return torch.special.log_ndtr(x)  # type: ignore[no-any-return]
-    near: Tensor = torch.special.log_ndtr(torch.where(far, -1.0, x))
-    return torch.where(far, _far_below(torch.where(far, x, -LOG_NDTR_SERIES)), near)
+    return _with_far(torch.special.log_ndtr(torch.where(far, -1.0, x)), x, far)
+
+
+def _with_far(near: Tensor, x: Tensor, far: Tensor) -> Tensor:
+    """Values of `log_ndtr` with those far below zero, where alone its series is evaluated."""
+    (index,) = far.reshape(-1).nonzero(as_tuple=True)
+    found = _far_below(x.reshape(-1)[index])
+    return near.reshape(-1).index_copy(0, index, found).reshape(x.shape)
 
 
 def _far_below(z: Tensor) -> Tensor:
@@ -97,7 +103,7 @@ def log_ndtr_term(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     near: Tensor = (
         torch.log(torch.erfc(-math.sqrt(0.5) * (torch.where(far, 0.0, x) if some else x))) - LOG_TWO
     )
-    return torch.where(far, _far_below(torch.where(far, x, -LOG_ERFC)), near) if some else near
+    return _with_far(near, x, far) if some else near
 
 
 NEGLIGIBLE = 40.0

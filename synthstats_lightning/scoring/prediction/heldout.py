@@ -31,6 +31,10 @@ from synthstats_lightning.scoring.prediction.given_rows import GivenRows
 from synthstats_lightning.scoring.prediction.nearby_folds import nearby_posterior, of_refits
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 
+LARGEST = 500.0
+"""No row's log density is as large as this: it is a difference of integrals far out, where no mass is and no
+rule is right."""
+
 
 class HeldOut(NamedTuple):
     """Held-out log predictive densities.
@@ -172,6 +176,8 @@ def conditional_densities(
         return evaluate(target, theta).log_likelihood
     added: Callable[[Tensor, Tensor], Tensor] | None = getattr(target, "added_densities", None)
     if added is not None:
-        return finite_or_minus_infinity(added(theta, given))
-    marginals = target.marginals(theta, given)
-    return finite_or_minus_infinity(marginals.changed - marginals.given[:, None])
+        found = added(theta, given)
+    else:
+        marginals = target.marginals(theta, given)
+        found = marginals.changed - marginals.given[:, None]
+    return finite_or_minus_infinity(torch.where(found > LARGEST, -torch.inf, found))

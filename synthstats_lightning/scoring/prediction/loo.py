@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.scoring.density.target import (
     Evaluation,
+    Marginals,
     Pointwise,
     Target,
     densities_each,
@@ -23,7 +23,6 @@ from synthstats_lightning.scoring.density.target import (
     is_noisy,
     is_straight,
     pointwise,
-    pointwise_of,
 )
 from synthstats_lightning.scoring.estimators.importance import draw, weigh
 from synthstats_lightning.scoring.estimators.ladder import SELECTED_K, Search
@@ -31,15 +30,13 @@ from synthstats_lightning.scoring.estimators.particles import Particles, kish
 from synthstats_lightning.scoring.estimators.psis import (
     Loo,
     good_pareto_k,
-    importance_loo,
     pareto_shape,
-    psis_loo,
 )
 from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_rows
 from synthstats_lightning.scoring.prediction.island_errors import island_errors
 from synthstats_lightning.scoring.prediction.lighter_tail import with_lighter_tail
 from synthstats_lightning.scoring.prediction.nearby_folds import of_refits, within_reach
-from synthstats_lightning.scoring.prediction.row_columns import own_columns, row_columns, side_by_side
+from synthstats_lightning.scoring.prediction.reweighting import Rows, by_reweighting, longer, rows_of
 from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 FOLD_CHUNK = 16
@@ -77,22 +74,6 @@ class LooResult(NamedTuple):
     refit_se: float = 0.0
 
 
-def log_fold_ratios(particles: Particles, rows: Pointwise) -> Float[Tensor, "particles rows"]:
-    """Log importance ratios from the particles' proposal to each leave-one-out posterior.
-
-    With a proposal density at hand the ratios are formed from it directly, so that parameters that only the
-    left-out row excludes still count; annealed particles are reweighted by the inverse likelihood of that
-    row.
-
-    Args:
-        particles: Particles of the posterior.
-        rows: Each row given the others, at the particles.
-    """
-    if particles.log_proposal is None:
-        return particles.log_weight[:, None] - rows.own
-    return finite_or_minus_infinity(rows.others + (particles.log_prior - particles.log_proposal)[:, None])
-
-
 def leave_one_out(
     target: Target,
     particles: Particles,
@@ -123,13 +104,13 @@ def leave_one_out(
         return _dear(target, particles, search, fewer, generator, deadline, first_row)
     if particles.annealing is not None:
         return _annealed(target, particles, search, settings, generator, deadline, first_row)
-    rows = _rows_of(target, particles)
-    loo = _by_reweighting(target, particles, first_row, deadline, rows)
+    rows = rows_of(target, particles)
+    loo = by_reweighting(target, particles, first_row, deadline, rows)
     for _ in range(2):  # more draws may show a tail that fewer did not
         if _is_heavy(target, loo, particles, settings):
             particles, search = with_lighter_tail(target, particles, search, settings, generator, deadline)
-            rows = _rows_of(target, particles)
-            loo = _by_reweighting(target, particles, first_row, deadline, rows)
+            rows = rows_of(target, particles)
+            loo = by_reweighting(target, particles, first_row, deadline, rows)
         # rows that will be refitted need no more draws here
         kept = loo.influence[:, _trusted(target, loo, particles, settings)]
         mcse = math.sqrt(float(kept.sum(1).square().sum()))
@@ -137,10 +118,10 @@ def leave_one_out(
             break
         batches = (growth(mcse, settings) - 1) * len(particles.theta) // settings.importance_draws
         particles, rows = _with_rows(target, particles, rows, search, batches, settings, generator, deadline)
-        loo = _by_reweighting(target, particles, first_row, deadline, rows)
+        loo = by_reweighting(target, particles, first_row, deadline, rows)
         if not _is_heavy(target, loo, particles, settings):
             break
-    table = None if rows is None else rows.own
+    table = rows.own if isinstance(rows, Pointwise) else None
     result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row, table)
     noisy = settings.max_elpd_se < result.mcse < math.inf
     if result.refitted and noisy and within_reach(target, particles):
@@ -168,15 +149,15 @@ def _dear(
     """
     deadline.check("leave-one-out")
     particles = _thinned(target, particles)
-    table = _rows_of(target, particles)
-    loo = _by_reweighting(target, particles, first_row, deadline, table)
+    table = rows_of(target, particles)
+    loo = by_reweighting(target, particles, first_row, deadline, table)
     bad = _unreliable(loo, particles, settings)
     short = loo.mcse > COMFORT * settings.max_annealed_se or int(bad.sum()) > FEW_REFITS
     if particles.log_proposal is not None and short:
         fewer = replace(settings, importance_draws=max(len(particles.theta), 100))
         more = search, NOISY_BATCHES, fewer, generator, deadline
         particles, table = _with_rows(target, particles, table, *more)
-        loo = _by_reweighting(target, particles, first_row, deadline, table)
+        loo = by_reweighting(target, particles, first_row, deadline, table)
         bad = _unreliable(loo, particles, settings)
     rows = torch.nonzero(bad)[:, 0] + first_row
     if len(rows) > FOLD_CHUNK:
@@ -276,7 +257,7 @@ def _annealed(
         ProgramFailure: `SCORER_LIMIT` where its error stays too large with refits; see also `exact_loo`.
     """
     rows = pointwise(target, particles.theta, particles.log_likelihood)
-    loo = _by_reweighting(target, particles, first_row, deadline, rows)
+    loo = by_reweighting(target, particles, first_row, deadline, rows)
     spread = island_errors(particles, rows.own[:, first_row:], loo)
     usable = (loo.pareto_k <= _largest_k(particles, settings)) & loo.pointwise.isfinite()
     usable &= ~excluding_rows(target, search.pilot)[first_row:]
@@ -349,24 +330,24 @@ def enlarged(
 def _with_rows(
     target: Target,
     particles: Particles,
-    rows: Pointwise | None,
+    rows: Rows,
     search: Search,
     batches: int,
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-) -> tuple[Particles, Pointwise | None]:
+) -> tuple[Particles, Rows]:
     """As `enlarged`; where rows depend on each other one evaluation gives the whole and all but each."""
     if rows is None or not is_coupled(target):
         particles = enlarged(target, particles, search, batches, settings, generator, deadline)
-        return particles, _rows_of(target, particles)
-    tables = [rows]
+        return particles, rows_of(target, particles)
+    tables: list[Marginals] = []
 
     def densities(target: Target, theta: Tensor) -> Evaluation:
         if not is_coupled(target):
             raise ValueError("rows are independent")
         found = target.marginals(theta)
-        tables.append(pointwise_of(found))
+        tables.append(found)
         share = finite_or_minus_infinity(found.given / target.num_observations)
         log_prior = finite_or_minus_infinity(target.log_prior(theta))
         return Evaluation(log_prior, share[:, None].expand(-1, target.num_observations))
@@ -376,7 +357,7 @@ def _with_rows(
         count = settings.importance_draws
         more = draw(target, search.proposal, count, generator, densities=densities)
         particles = _joined(particles, weigh(more))
-    return particles, Pointwise(*map(torch.cat, zip(*tables, strict=True)))
+    return particles, longer(rows, tables)
 
 
 def _refitted(
@@ -427,61 +408,6 @@ def _with_refits(
     own = variance + bias**2
     mcse = math.sqrt(own + copies * float(influence.sum(1).square().sum()))
     return LooResult(loo._replace(pointwise=densities), len(rows), mcse, math.sqrt(own))
-
-
-def _rows_of(target: Target, particles: Particles) -> Pointwise | None:
-    """Each row given the others at some particles; `None` where no table is needed, or only a small one."""
-    if target.num_observations > MANY_ROWS or _whole_by_weights(target, particles):
-        return None
-    return pointwise(target, particles.theta, particles.log_likelihood)
-
-
-def _by_reweighting(
-    target: Target, particles: Particles, first_row: int, deadline: Deadline, rows: Pointwise | None
-) -> Loo:
-    if target.num_observations > MANY_ROWS:
-        parts = _by_columns(target, particles, first_row, deadline)
-        return side_by_side(parts, target, len(particles.theta), first_row)
-    if rows is None:
-        own = particles.log_likelihood[:, first_row:]
-        return importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
-    own, ratios = rows.own[:, first_row:], log_fold_ratios(particles, rows)[:, first_row:]
-    if particles.log_proposal is None:
-        return psis_loo(own, ratios)
-    return importance_loo(_posterior_weights(target, particles, own, ratios), own, ratios)
-
-
-def _posterior_weights(target: Target, particles: Particles, own: Tensor, ratios: Tensor) -> Tensor:
-    """Log weights towards the posterior, of the same evaluation as the folds' ratios `[draws]`.
-
-    Errors of a rule, or of an estimate, that a fold shares with the posterior cancel only where both have the
-    same nodes or draws; otherwise they are counted once for each row.
-    """
-    if not is_coupled(target):
-        return particles.log_weight
-    return torch.where(own.isfinite(), own + ratios, -torch.inf).amax(1)
-
-
-def _whole_by_weights(target: Target, particles: Particles) -> bool:
-    """Whether a fold's ratios are the posterior's weights over the row's density, in every draw."""
-    weighted = particles.log_proposal is not None and bool(particles.log_weight.isfinite().all())
-    return weighted and not is_coupled(target)
-
-
-def _by_columns(target: Target, particles: Particles, first_row: int, deadline: Deadline) -> Iterator[Loo]:
-    """Leave-one-out of many rows, neighbouring ones together."""
-    if _whole_by_weights(target, particles):
-        for own in own_columns(particles.log_likelihood, first_row):
-            deadline.check("leave-one-out")
-            yield importance_loo(particles.log_weight, own, particles.log_weight[:, None] - own)
-        return
-    for rows in row_columns(target, particles, first_row):
-        deadline.check("leave-one-out")
-        ratios = log_fold_ratios(particles, rows)
-        if particles.log_proposal is None:
-            yield psis_loo(rows.own, ratios)
-        else:
-            yield importance_loo(_posterior_weights(target, particles, rows.own, ratios), rows.own, ratios)
 
 
 def _joined(first: Particles, second: Particles) -> Particles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import (
+    Marginals,
     Pointwise,
     Target,
     finite_or_minus_infinity,
-    is_coupled,
 )
 from synthstats_lightning.scoring.estimators.particles import Particles
 from synthstats_lightning.scoring.estimators.psis import Loo
@@ -23,43 +23,46 @@ NUMBERS = 1_000_000
 
 
 def own_columns(
-    log_likelihood: Float[Tensor, "draws rows"], first_row: int
+    tables: Sequence[Float[Tensor, "_ rows"]], first_row: int
 ) -> Iterator[Float[Tensor, "draws some"]]:
     """Neighbouring columns of a table, in a memory of their own.
 
     Args:
-        log_likelihood: The table that they are columns of.
+        tables: The table that they are columns of, some draws after the other.
         first_row: Its first column that counts.
     """
-    width = max(1, NUMBERS // len(log_likelihood))
-    rows = log_likelihood.shape[1]
+    width = max(1, NUMBERS // sum(map(len, tables)))
+    rows = tables[0].shape[1]
     for start in range(first_row, rows, width):
-        yield log_likelihood[:, start : min(start + width, rows)].contiguous()
+        yield torch.cat([table[:, start : min(start + width, rows)] for table in tables]).contiguous()
 
 
-def row_columns(target: Target, particles: Particles, first_row: int) -> Iterator[Pointwise]:
+def row_columns(
+    target: Target, particles: Particles, first_row: int, found: Sequence[Marginals] = ()
+) -> Iterator[Pointwise]:
     """What `pointwise` has of the rows from one on, neighbouring ones together.
 
     Args:
         target: The model in the coordinates of the particles.
         particles: Draws with their densities.
         first_row: The first row.
+        found: Of rows that depend on each other, the whole and all but each, some draws after the other.
     """
-    if is_coupled(target):
-        total, changed = target.marginals(particles.theta)
+    if found:
+        total, changed = torch.cat([part.given for part in found]), [part.changed for part in found]
         alike = alike_rows(target, first_row)
         if alike is not None:
-            changed, first_row = changed[:, first_row + alike.first], 0
+            changed, first_row = [part[:, first_row + alike.first] for part in changed], 0
         for some in own_columns(changed, first_row):
             own = torch.where(total.isfinite()[:, None], total[:, None] - some, -torch.inf)
             yield Pointwise(finite_or_minus_infinity(own), finite_or_minus_infinity(some))
         return
     finite = torch.zeros(len(particles.theta), 1, dtype=torch.float64)
     impossible = torch.zeros_like(finite)
-    for own in own_columns(particles.log_likelihood, 0):
+    for own in own_columns([particles.log_likelihood], 0):
         finite += torch.where(own.isfinite(), own, 0.0).sum(1, keepdim=True)
         impossible += (~own.isfinite()).sum(1, keepdim=True)
-    for own in own_columns(particles.log_likelihood, first_row):
+    for own in own_columns([particles.log_likelihood], first_row):
         possible = own.isfinite()
         others = finite - torch.where(possible, own, 0.0)
         yield Pointwise(own, torch.where(impossible == (~possible), others, -torch.inf))

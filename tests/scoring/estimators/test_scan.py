@@ -15,7 +15,12 @@ from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.scoring.density.target import evaluate_totals
 from synthstats_lightning.scoring.estimators.ladder import climb
 from synthstats_lightning.scoring.estimators.pilot import draw_pilot, find_modes
-from synthstats_lightning.scoring.estimators.scan import MOST_SCANNED, with_scanned
+from synthstats_lightning.scoring.estimators.scan import (
+    MOST_PEAKS,
+    MOST_SCANNED,
+    _separate,
+    with_scanned,
+)
 from synthstats_lightning.scoring.marginals.density import build_density
 from synthstats_lightning.scoring.marginals.gaussian.block import GaussianBlock
 from synthstats_lightning.scoring.marginals.integration import integrate
@@ -90,3 +95,18 @@ def test_a_posterior_of_one_mode_keeps_its_search(dimension: int) -> None:
     assert torch.equal(scanned.theta, optimum.theta)
     value = evaluate_totals(target, optimum.theta).log_joint
     assert torch.allclose(value[optimum.converged], optimum.value[optimum.converged])
+
+
+def test_ripples_are_one_peak_and_peaks_with_valleys_between_are_each() -> None:
+    """Of the ripple the highest is searched from; and of more peaks than are searched from, the highest."""
+    x = torch.linspace(-20.0, 20.0, 1025, dtype=torch.float64)
+    middle = -0.5 * x.square()
+    plateau = torch.where(x > 8.0, -12.0 + 0.3 * torch.cos(9.0 * x) - 0.02 * x, -30.0)
+    (rippled,) = _separate(torch.maximum(middle, plateau)).tolist()
+    on_ripple = torch.where(x > 8.0, plateau, -torch.inf)
+    assert float(on_ripple.max() - on_ripple[rippled]) < 0.31
+    waves = torch.where(x.abs() > 8.0, -12.0 + 3.0 * torch.cos(2.0 * np.pi * x / 3.0) - 0.02 * x, middle)
+    found = x[_separate(waves)]
+    assert len(found) == MOST_PEAKS
+    wanted = torch.tensor([-18.0, -15.0, -12.0, -9.0, 9.0, 12.0, 15.0, 18.0], dtype=torch.float64)
+    torch.testing.assert_close(found.sort().values, wanted, atol=0.1, rtol=0.0)

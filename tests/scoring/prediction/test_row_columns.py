@@ -19,6 +19,8 @@ KIND = torch.randint(KINDS, (ROWS,), generator=GENERATOR)
 TOTAL = torch.randn(DRAWS, generator=GENERATOR, dtype=torch.float64)
 CHANGED = TOTAL[:, None] + torch.rand(DRAWS, KINDS, generator=GENERATOR, dtype=torch.float64)[:, KIND]
 PARTICLES = SimpleNamespace(theta=torch.zeros(DRAWS, 1))
+# some draws after the other, as they are added
+PARTS = [Marginals(TOTAL[some], CHANGED[some]) for some in (slice(0, 25), slice(25, None))]
 
 
 class Coupled:
@@ -39,7 +41,7 @@ class Coupled:
 
 
 def of(target: Coupled) -> Loo:
-    rows = unwrap(row_columns.row_columns)(target, PARTICLES, FIRST)
+    rows = unwrap(row_columns.row_columns)(target, PARTICLES, FIRST, PARTS)
     parts = (importance_loo(-each.own[:, 0], each.own, -each.own) for each in rows)
     return unwrap(row_columns.side_by_side)(parts, target, DRAWS, FIRST)
 
@@ -54,7 +56,7 @@ def test_rows_that_are_alike_are_looked_at_once_and_found_as_all_are(
     assert len(alike.first) == len(KIND[FIRST:].unique())
     assert torch.equal(KIND[FIRST:], KIND[FIRST:][alike.first][alike.kind])
     columns = torch.cat(
-        [each.others for each in unwrap(row_columns.row_columns)(Coupled(KIND), PARTICLES, FIRST)], 1
+        [each.others for each in unwrap(row_columns.row_columns)(Coupled(KIND), PARTICLES, FIRST, PARTS)], 1
     )
     kinds = unwrap(row_columns.alike_rows)(Coupled(KIND), FIRST)
     assert kinds is not None

@@ -25,6 +25,9 @@ LARGEST_CORRECTION = 1.5
 """Nats by which the mean weight may correct the approximation."""
 OF_KINKS = 6.0
 """The same of kinked rows: a parabola that is bent as many rows are is as high as the kink that it tops."""
+OF_EVEN, EVEN_SHARE = 6.0, 0.05
+"""The same where nearly all of the posterior's draws have so large an effective share: what each of many rows
+of few counts adds to it is the same in every draw."""
 LARGEST_ERROR = 0.1
 """Standard error, in nats, of an evidence over no other parameter, and of its leave-one-out over rows."""
 LARGEST_DIFFERENCE = 0.05
@@ -96,9 +99,12 @@ def check(target: Weighted, theta: Float[Tensor, "particles outer"]) -> Found | 
         draws = 2_048 if target.dimension == 0 else MANY
         weight = target.log_weights(theta[::WEIGHED], draws, stream=1)
         effective = (2.0 * weight.logsumexp(1) - (2.0 * weight).logsumexp(1)).exp() / weight.shape[1]
-        poor = float((~(effective > LEAST_SHARE)).to(torch.float64).mean())
+        poor, uneven = (
+            float((~(effective > share)).to(torch.float64).mean()) for share in (LEAST_SHARE, EVEN_SHARE)
+        )
         correction = log_mean(weight, 1)
         largest = OF_KINKS if target.likelihood.kinked else LARGEST_CORRECTION
+        largest = largest if uneven > MOST_POOR else max(largest, OF_EVEN)
         if poor > MOST_POOR or not float(correction.median().abs()) < largest:
             return None
         error = _error_alone(target, theta) if target.dimension == 0 else 0.0

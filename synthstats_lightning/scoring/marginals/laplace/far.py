@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.groups.grouping import Given, spread
@@ -23,6 +23,7 @@ def far(
     predictor: Float[Tensor, "particles points elements"],
     coupling: Float[Tensor, "particles elements most"],
     moved: Float[Tensor, "particles points rows"],
+    smooth: Bool[Tensor, "particles points elements"],
 ) -> Float[Tensor, "particles points rows"]:
     """What the log weights without each row lack of the elements that are not followed with it.
 
@@ -39,6 +40,7 @@ def far(
         predictor: Its values at the draws.
         coupling: Covariances of each element with those of the rows that it is followed with.
         moved: How far each row's own element moves without it, over its variance.
+        smooth: Where an element's weight changes with its predictor; elsewhere it is none, and stays that.
     """
     leaf = predictor.detach().requires_grad_(True)
     with torch.enable_grad():
@@ -54,7 +56,12 @@ def far(
     away = predictor - proposal.centre[:, None]
     _, site_slope, curvature = (part[:, None] for part in proposal.sites)
     slope = (slope.detach() - site_slope + curvature * away).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    bend = (bend.detach() + curvature).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).mean(1)
+    slope = torch.where(smooth, slope, 0.0)
+    bend = (
+        torch.where(smooth, bend.detach() + curvature, 0.0)
+        .nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        .mean(1)
+    )
     solved = proposal.factor.solve(design.back(slope))
     origin = design.affine.origin[:, None]
     whole = spread(design.at(solved) - origin, likelihood.groups)

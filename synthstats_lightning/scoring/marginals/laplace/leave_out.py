@@ -30,6 +30,9 @@ MOST_LEVERAGES = (MOST_LEVERAGE, 0.95)
 """Largest curvature of a row's parabola over the proposal's precision: of one that the proposal was made of,
 and of one that was not."""
 
+NO_WEIGHT = -1e6
+"""Log weight of a draw, by one element, below which it is as good as none."""
+
 
 class Cavity(NamedTuple):
     """The proposal without each row, along the line on which that changes it.
@@ -130,9 +133,11 @@ def without_each(
     away = predictor - proposal.centre[:, None]
     rows = likelihood.rows(outer, predictor)
     excess = likelihood.summed(rows, given) - proposal.parabolas(away)
-    weight = excess.sum(-1)
     alone = likelihood.alone(rows[:, 0], given)
-    total = proposal.log_mass + log_mean(weight, 1) + alone
+    total = proposal.log_mass + log_mean(excess.sum(-1), 1) + alone
+    # where an element moves, what is added here is taken away again
+    excess = excess.clamp_min(NO_WEIGHT)
+    weight = excess.sum(-1)
 
     here = spread(away, groups)
     there = cavity.mean[:, None] + (here - spread(proposal.shift, groups)[:, None]) * cavity.stretch[:, None]
@@ -151,26 +156,52 @@ def without_each(
     # [particles, points, most, elements]
     moved = away[:, :, None] + (ratio[:, None] * pick_last(move, movers.rows)).mT
     at = (moved + proposal.centre[:, None, None]).flatten(1, 2)
-    found = likelihood.rows(outer, at)
+    found = _without_own(likelihood.rows(outer, at), movers, groups, given)
     changed = likelihood.summed(found, given) - proposal.parabolas(moved.flatten(1, 2))
-    changed = changed.reshape(len(changed), points, most, -1) - excess[:, :, None]
+    changed = changed.clamp_min(NO_WEIGHT).reshape(len(changed), points, most, -1) - excess[:, :, None]
     slots = movers.rows.mT.reshape(-1)
     count = len(groups.element)
     zeros = changed.new_zeros(*changed.shape[:2], count + 1)
     without = zeros.index_add(2, slots, changed.flatten(2))[:, :, :count]
-    own = pick_last(found.reshape(len(found), points, -1), movers.own * count + torch.arange(count))
     bent = cavity.slope[:, None] - 0.5 * cavity.curvature[:, None] * there
     parabola = cavity.value[:, None] + there * bent
-    without = weight[:, :, None] + without - own + parabola
+    without = weight[:, :, None] + without + parabola
     if not movers.every:
         moved_by = (there - here) / cavity.variance[:, None]
+        smooth = excess > NO_WEIGHT
         without = without + far(
-            likelihood, outer, proposal, design, movers, given, predictor, coupling, moved_by
+            likelihood, outer, proposal, design, movers, given, predictor, coupling, moved_by, smooth
         )
     less = (proposal.log_mass + alone)[:, None] + cavity.log_mass + log_mean(without, 1)
     more = (proposal.log_mass + alone)[:, None] + log_mean(weight[:, :, None] + rows, 1)
     less = torch.where(groups.alone, total[:, None] - rows[:, 0], less)
     return Changes(total, less, torch.where(groups.alone, total[:, None] + rows[:, 0], more))
+
+
+def _without_own(
+    rows: Float[Tensor, "particles moved rows"], movers: Movers, groups: RowGroups, given: Given
+) -> Float[Tensor, "particles moved rows"]:
+    """Log-likelihoods at moved elements, those of the rows that these move without counted once less.
+
+    A difference of two sums would lose them where a row's own is far larger than the others' together, as a
+    count's is under a wide effect of its own.
+
+    Args:
+        rows: Log-likelihoods of all rows, for each point with each row of the movers' lists left out.
+        movers: Which elements move with which rows.
+        groups: Rows by element.
+        given: Which rows count, or how many times each does.
+    """
+    every = torch.arange(len(groups.element))
+    row = every[(movers.rows[groups.element, movers.own] == every) & ~groups.alone]
+    found = rows.reshape(len(rows), -1, movers.most, len(every)).clone()
+    place = movers.own[row]
+    if given.dtype is torch.bool:
+        found[:, :, place, row] = 0.0
+    else:
+        left = (1.0 - given[row].reciprocal()).clamp_min(0.0)
+        found[:, :, place, row] = torch.where(left > 0.0, left * found[:, :, place, row], 0.0)
+    return found.flatten(1, 2)
 
 
 def log_mean(values: Tensor, axis: int) -> Tensor:

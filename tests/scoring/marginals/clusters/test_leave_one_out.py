@@ -22,7 +22,7 @@ from synthstats_lightning.scoring.marginals.clusters.integrator import integrate
 from synthstats_lightning.scoring.marginals.clusters.target import ClusterIntegrated
 from synthstats_lightning.scoring.marginals.density import Density, build_density
 from synthstats_lightning.scoring.marginals.integration import checked_at, integrate
-from synthstats_lightning.scoring.prediction.loo import _by_reweighting, _rows_of
+from synthstats_lightning.scoring.prediction.reweighting import by_reweighting, rows_of
 from synthstats_lightning.scoring.settings import Deadline
 from tests.sandbox.in_process import model_and_graph
 
@@ -70,12 +70,12 @@ def test_what_evidence_lacks_is_not_counted_once_for_each_row() -> None:
         prior, rows = target.log_prior_and_likelihood(theta)
         proposal = -0.5 * ((theta - torch.tensor([0.0, 0.0, -0.3])) / 0.3).square().sum(1)
         found = weigh_each(theta, prior, rows, proposal)
-        loo = _by_reweighting(target, found, 0, Deadline(60.0), _rows_of(target, found))
+        loo = by_reweighting(target, found, 0, Deadline(60.0), rows_of(target, found))
         # as if evidence had been taken from fewer nodes, which lack 0.004 nats
         lacking = found._replace(
             log_likelihood=rows - 0.004 / rows.shape[1], log_weight=found.log_weight - 0.004
         )
-        other = _by_reweighting(target, lacking, 0, Deadline(60.0), _rows_of(target, lacking))
+        other = by_reweighting(target, lacking, 0, Deadline(60.0), rows_of(target, lacking))
         # by hand: the weights and each row's density under one rule
         total, changed = target.marginals(theta)
         posterior, folds = total + prior - proposal, changed + (prior - proposal)[:, None]
