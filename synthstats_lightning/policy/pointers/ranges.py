@@ -41,6 +41,7 @@ class Contexts(NamedTuple):
         minus: After which a number is taken off.
         added: After which a number's opposite is.
         over: Between a centre and its scale.
+        ending: That may end a number.
         digits: The digits, from 0 on.
         point: The decimal point.
     """
@@ -57,6 +58,7 @@ class Contexts(NamedTuple):
     minus: frozenset[int]
     added: frozenset[int]
     over: frozenset[int]
+    ending: frozenset[int]
     digits: tuple[int, ...]
     point: int
 
@@ -103,6 +105,7 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
         exactly(" - "),
         exactly(" - -"),
         exactly(")/"),
+        frozenset(token for token, text in texts.items() if text.startswith((")", "]", ","))),
         tuple(alone[str(digit)] for digit in range(10)),
         alone["."],
     )

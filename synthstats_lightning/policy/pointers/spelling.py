@@ -233,15 +233,15 @@ class PointerSpelling:
     def _numbers(self) -> NumberRule:
         """Signs and digits, without columns."""
         of = self._contexts
-        signs = torch.zeros(4, self.size, dtype=torch.bool)
-        for row, tokens in enumerate((of.minus, of.added, of.over, of.indexing)):
-            signs[row, list(tokens)] = True
+        marks = torch.zeros(5, self.size, dtype=torch.bool)
+        for row, tokens in enumerate((of.minus, of.added, of.over, of.indexing, of.ending)):
+            marks[row, list(tokens)] = True
         digit = torch.full((self.size,), -1)
         digit[list(of.digits)] = torch.arange(10)
         nothing = torch.full((1, self.size), torch.nan, dtype=torch.float64)
-        minus, added, over, opening = signs.unbind(0)
+        minus, added, over, opening, ending = marks.unbind(0)
         digits = torch.tensor(of.digits)
-        return NumberRule(nothing, nothing, minus, added, over, opening, digit, digits, of.point)
+        return NumberRule(nothing, nothing, minus, added, over, opening, ending, digit, digits, of.point)
 
     @cached_property
     def _contexts(self) -> Contexts:

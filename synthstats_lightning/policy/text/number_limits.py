@@ -41,6 +41,7 @@ class NumberRule(NamedTuple):
         added: Tokens behind which the number's opposite is.
         over: Tokens between a centre and its scale.
         opening: Tokens behind which an index comes.
+        ending: Tokens that may end a number: brackets and commas.
         digit: The digit that a token is; -1 for none.
         digits: The tokens of the ten digits.
         point: The token of the decimal point.
@@ -52,6 +53,7 @@ class NumberRule(NamedTuple):
     added: Bool[Tensor, " vocabulary"]
     over: Bool[Tensor, " vocabulary"]
     opening: Bool[Tensor, " vocabulary"]
+    ending: Bool[Tensor, " vocabulary"]
     digit: Int[Tensor, " vocabulary"]
     digits: Int[Tensor, 10]
     point: int
@@ -65,10 +67,10 @@ class NumberRule(NamedTuple):
             low: Smallest value of the column that a token points at, by prompt; NaN for other tokens.
             high: Its largest value.
         """
-        signs = [each.to(low.device) for each in (self.minus, self.added, self.over, self.opening)]
-        minus, added, over, opening = signs
+        marks = (self.minus, self.added, self.over, self.opening, self.ending)
+        minus, added, over, opening, ending = (each.to(low.device) for each in marks)
         digit, digits = self.digit.to(low.device), self.digits.to(low.device)
-        return NumberRule(low, high, minus, added, over, opening, digit, digits, self.point)
+        return NumberRule(low, high, minus, added, over, opening, ending, digit, digits, self.point)
 
 
 def start(prompts: int, device: torch.device) -> Float[Tensor, "prompts entries"]:
@@ -171,7 +173,8 @@ def limited(
     digits = torch.where(whole[:, None], meets, behind)
     point = whole & ~empty & (value + 1.0 > low) & (value <= high)
     ends = empty | ((value / parts >= low) & (value / parts <= high))
-    bad = (~ends)[:, None].repeat(1, logits.shape[1])
+    # a policy that is sure of a digit that it may not write knows little of what else to write
+    bad = ~ends[:, None] | (~empty[:, None] & ~rule.ending)
     bad[:, rule.digits] = ~digits
     bad[:, rule.point] = ~point & ~empty
     bad &= (state[:, STAGE] == NUMBER)[:, None]

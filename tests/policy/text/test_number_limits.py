@@ -26,6 +26,7 @@ def rule(ranges=RANGES, prompts=1):
     for column, values in ranges.items():
         ends[:, :, ID[column]] = torch.tensor(values, dtype=torch.float64)[:, None]
     marks = [torch.tensor([text == mark for text in TEXTS]) for mark in (" - ", " - -", ")/", "[")]
+    marks += [torch.tensor([text.startswith(")") for text in TEXTS])]
     digit = torch.tensor([int(text) if text.isdigit() else -1 for text in TEXTS])
     return NumberRule(*ends, *marks, digit, torch.arange(10), ID["."])
 
@@ -74,11 +75,12 @@ def test_numbers_stay_in_their_interval(texts, low, high):
         if len(written.partition(".")[2]) == 0:  # of more decimals there are numbers that are not tried
             expected = {d for d in "0123456789" if written + d not in beginnings}
             assert {text for text in found if text.isdigit()} == expected, written
-        # a number ends where it is inside, and no other token is touched
+        # a number ends where it is inside, with a bracket
         others = set(TEXTS) - set("0123456789.")
+        never = others - {")", ")/"} if written else set()
         ended = not written or (not written.endswith(".") and low <= float(written) <= high)
         if not written.endswith("."):
-            assert found & others == (set() if ended else others), written
+            assert found & others == (never if ended else others), written
 
 
 def test_what_is_no_place_of_a_column_is_free():
