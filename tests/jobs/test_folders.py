@@ -148,6 +148,11 @@ def test_diff_and_compare(runs: Path, capsys: Any) -> None:
         (["list", "nowhere"], "no folder of runs at nowhere"),
         (["show", "empty"], "no run at empty: it holds none of"),
         (["compare", "quickstart/version_0"], "runs must be at least 2, got 1"),
+        (
+            ["compare", "rl/version_0", "quickstart/version_0", "--metric", "nothing"],
+            "metric must be part of the name of a figure, got 'nothing'; there are final_reward, log_z,"
+            " report/log_z_importance/dugongs, train/loss, val/loss",
+        ),
         (["diff", "broken", "broken"], "broken/config.yaml cannot be read"),
     ],
 )
