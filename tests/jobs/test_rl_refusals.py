@@ -18,7 +18,7 @@ STEPWISE = {
     "training.rewards.step_rewards_enabled": True,
     "training.rewards.step_rewards_mode": "decision_stepwise",
 }
-SERVED = {"vllm.url": "http://127.0.0.1:8000"}
+SERVED = {"vllm.url": "http://127.0.0.1:8000", "policy.base": "tiny"}
 JUDGED = {"services.verifier_url": "http://127.0.0.1:9", "verifier.options.model": "m"}
 MANY = {"rollout.env_name": "death_process", "rollout.env_config": {"instances": 3, "num_observations": 5}}
 
@@ -83,6 +83,13 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
     ),
     ("rollout.policy_name", "vllm", {}, "vllm.url must say where the server is"),
     ("rollout.policy_name", "local", SERVED, "rollout.policy_name must be 'vllm' where vllm.url is given"),
+    ("vllm.url", "http://a:1", {}, "vllm.url must be left out for the policy 'writer'.*policy.base says"),
+    (
+        "vllm.url",
+        "http://a:1",
+        {"policy.base": "writer"},
+        "vllm.url must be left out for the policy 'writer'",
+    ),
     ("rollout.policy_config", {"top_k": 5}, {}, "rollout.policy_config.top_k is no key; there are epsilon"),
     ("rollout.max_turns", 3, {}, "rollout.max_turns must be 1 where rollout.env_name is no simulator"),
     ("rollout.episodes_per_batch", 10, MANY, "must be a multiple of the number of tasks, 3, got 10"),
