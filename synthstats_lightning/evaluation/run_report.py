@@ -10,8 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
+from synthstats_lightning.evaluation.loaded_module import load_module, saved_run
 from synthstats_lightning.evaluation.run_warmup import RunWarmup
 from synthstats_lightning.learning.warmup_weights import warmup_weights
 from synthstats_lightning.module import GFlowNetModule
@@ -99,7 +98,8 @@ def report_run(
 
     Raises:
         FileNotFoundError: If the folder has no programs, or there is no such checkpoint or program.
-        ValueError: If a number is out of range, or fresh programs are wanted and there is no checkpoint.
+        ValueError: If a number is out of range, fresh programs are wanted and there is no checkpoint, or
+            something else than `fit` has written it.
     """
     folder, started = Path(folder), time.monotonic()
     if num_programs < 0:
@@ -128,7 +128,7 @@ def report_run(
             workers = None
             run.left_out.append(f"predictions and comparisons: {error}")
         if num_programs and checkpoint is not None:
-            module = GFlowNetModule.load_from_checkpoint(checkpoint, map_location="cpu")
+            module = load_module(checkpoint).module
             ends = started + FOR_PROGRAMS * deadline
             warmup = RunWarmup(checkpoint, read_records(folder))
             drawn = fresh_programs(module, scorer, run, num_programs, ends, warmup=warmup)
@@ -155,8 +155,11 @@ def learned_log_z(checkpoint: Path) -> dict[str, float]:
 
     Args:
         checkpoint: A whole checkpoint.
+
+    Raises:
+        ValueError: If something else than `fit` has written it.
     """
-    saved = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    saved = saved_run(checkpoint)
     value = saved["state_dict"].get("log_z.value")
     names = saved.get("hyper_parameters", {}).get("tasks") or []
     if value is None or value.numel() != len(names):
