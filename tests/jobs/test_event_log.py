@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -136,3 +138,11 @@ def test_who_follows_waits_a_moment_for_the_word_of_who_watched(tmp_path: Path) 
     found = list(follow_events(run / EVENTS, alive=lambda event: False, poll_seconds=0.01, grace_seconds=30))
     timer.join()
     assert [event.event for event in found] == ["graph.running", "graph.failed"]
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    run = written(tmp_path, *[("rl.iteration.complete", {"text": "x" * 5000})] * 100, ("rl.succeeded", {}))
+    command = f"{sys.executable} -m synthstats_lightning job follow {run} | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("#0  ")
+    assert done.stderr == ""
