@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 import torch
+from lightning.pytorch import Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
@@ -39,6 +40,16 @@ class GivenProgram(NamedTuple):
     score: Future[Score]
     named: str
     origin: str
+
+
+def given_demonstrations(trainer: Trainer) -> Sequence[Demonstration]:
+    """The programs that a run's data module was given; none where it knows of none.
+
+    Args:
+        trainer: The run's trainer.
+    """
+    found: Sequence[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
+    return found
 
 
 def add_demonstrations(

@@ -18,7 +18,7 @@ from synthstats_lightning.callbacks.allocation import allocated
 from synthstats_lightning.callbacks.course.prompt_examples import show_examples
 from synthstats_lightning.callbacks.course.reward_tempering import RewardTempering
 from synthstats_lightning.callbacks.course.warmup_draws import WarmupDraws
-from synthstats_lightning.callbacks.demonstrations import add_demonstrations
+from synthstats_lightning.callbacks.demonstrations import add_demonstrations, given_demonstrations
 from synthstats_lightning.callbacks.exchange import BufferExchange
 from synthstats_lightning.callbacks.findings.unscored import check_scored
 from synthstats_lightning.callbacks.prefixes import draw_prefixes
@@ -43,7 +43,7 @@ from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.policy.sampling import stream_seed
 from synthstats_lightning.programs.failure import FailureCategory
-from synthstats_lightning.replay import Demonstration, ReplayBuffer
+from synthstats_lightning.replay import ReplayBuffer
 from synthstats_lightning.reports.journal import RecordJournal
 from synthstats_lightning.reports.records import ProgramRecord, ProgramRecords
 from synthstats_lightning.runtime.distributed import gather_objects, own_share, rank_and_size
@@ -269,8 +269,7 @@ class ProgramScoring(ProgramEvaluation):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Registers prompts, takes up what a checkpoint left without a score, and fills the buffer."""
-        module = gflownet_module(pl_module)
-        buffer = self.buffer(trainer)
+        module, buffer = gflownet_module(pl_module), self.buffer(trainer)
         register_prompts(buffer, self.scorer.tasks, self.scorer.prompts, module.loaded_policy)
         buffer.on_policy = module.objective.on_policy
         self._ended, folder = False, run_folder(trainer)
@@ -284,9 +283,8 @@ class ProgramScoring(ProgramEvaluation):
         self.exchange.start(buffer)
         self.tempering.start(self.scorer.tasks, module, resumed=trainer.global_step > 0)
         self.tempering.follow_schedule(trainer.global_step, buffer)
-        given: list[Demonstration] = getattr(getattr(trainer, "datamodule", None), "demonstrations", [])
         more = module, buffer, self.tempering.present, trainer.global_step
-        for record in add_demonstrations(given, self.scorer, *more):
+        for record in add_demonstrations(given_demonstrations(trainer), self.scorer, *more):
             self.journal.add(record)
         missing = self.warmup_programs - buffer.added // len(self.scorer.tasks)
         if missing > 0 and not (trainer.global_step > 0 and len(buffer) > 0):
@@ -299,6 +297,10 @@ class ProgramScoring(ProgramEvaluation):
             self.tempering.update(trainer, module, buffer)
         self.warmup_window, self._window = self._window, Window()
         self.queue.sums()
+        if buffer.on_policy and trainer.global_step > 0:  # the run may have ended within a round
+            if not (buffer.recent or len(self.queue)):
+                self._sample_round(trainer, module, self.programs_per_step)
+            self._harvest(trainer, seconds=None)
         if self._random_state is not None:
             set_random_state(self._random_state)
             self._random_state = None
@@ -321,11 +323,10 @@ class ProgramScoring(ProgramEvaluation):
             self.tempering.update(trainer, module, self.buffer(trainer))
         self.replay.train(len(batch))
         self._wait_for_scores(trainer, module)
-        if not ended:
-            return
-        self.exchange.step(self.buffer(trainer), trainer.global_step)
-        if is_log_step(trainer):
-            self._log_window(module)
+        if ended:
+            self.exchange.step(self.buffer(trainer), trainer.global_step)
+            if is_log_step(trainer):
+                self._log_window(module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Waits for the programs that are still being scored, so that none is lost."""
@@ -484,8 +485,7 @@ class ProgramScoring(ProgramEvaluation):
         # with other processes than before, the first one keeps the run's records and counts
         kept = [own] if own else ranks if rank == 0 else []
         self.journal = RecordJournal(ProgramRecords(capacity=self.max_records))
-        self.failures = Counter()
-        self.queue.skipped_rounds = self.queue.stale_programs = 0
+        self.failures, self.queue.skipped_rounds, self.queue.stale_programs = Counter(), 0, 0
         for item in kept:
             for record in ProgramRecords.from_json_lines(item["records"]):
                 self.records.add(record)

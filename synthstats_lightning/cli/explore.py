@@ -159,6 +159,11 @@ def run(options: Namespace) -> Any:
         logging.getLogger(name).setLevel(logging.WARNING)
     done, timed = main(given), options.steps is None and options.programs is None
     if given[0] == "search":
+        folder = done.searched.folder
+        print(
+            f"all is in {folder}, and `{PROGRAM} search --config {folder / 'config.yaml'} --search.folder"
+            f" {folder}` goes on there"
+        )
         return done
     folder = Path(done.trainer.log_dir or options.output)
     steps, again = done.trainer.global_step, f"{PROGRAM} fit --config {folder / 'config.yaml'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentError
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -54,11 +54,22 @@ COMMANDS = TRAINER_COMMANDS | OWN_COMMANDS
 MANY_NAMES = 24
 """Up to so many names that would be right are listed."""
 UNKNOWN_KEY = re.compile(r"(?:Group '([^']+)' .*)?[Oo]ption '([^']+)'")
+UNKNOWN_OPTION = re.compile(r"unrecognized arguments: (--[^\s=]+)")
 UNKNOWN_CLASS = re.compile(r"Expected a dot import path string: (\w+)")
 
 
 class OneLineErrors(ArgumentParser):
-    """A parser whose errors are one line and exit code 2, naming the key or class that was perhaps meant."""
+    """A parser whose errors are one line and exit code 2, naming the key or class that was perhaps meant.
+
+    Options are written in full: the beginning of one is an error, since it may be that of another tomorrow.
+
+    Args:
+        *args: What `ArgumentParser` takes.
+        **options: What `ArgumentParser` takes.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def validate(self, *args: Any, **kwargs: Any) -> None:
         """Checks a configuration; what is not a key of it is named with the nearest that is."""
@@ -74,6 +85,9 @@ class OneLineErrors(ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Ends the process."""
         text = shorten(message)
+        if unknown := UNKNOWN_OPTION.match(text):
+            near = _options_like(unknown[1], _options(self))
+            text = f"{text} (nearest: {', '.join(near)})" if near else text
         if wrong := UNKNOWN_CLASS.search(text):
             from synthstats_lightning import objectives
 
@@ -109,6 +123,23 @@ def nearest(wrong: str, known: Collection[str]) -> str:
     if near:
         return f" (nearest: {near[0]})"
     return f"; there are {', '.join(tops)}" if 0 < len(tops) <= MANY_NAMES else ""
+
+
+def _options(parser: ArgumentParser) -> set[str]:
+    """Long options of a parser and of the subcommands that it has built."""
+    found: set[str] = set()
+    for action in parser._actions:
+        found.update(option for option in action.option_strings if option.startswith("--"))
+        if not action.option_strings and isinstance(action.choices, Mapping):
+            for below in action.choices.values():
+                found |= _options(below)
+    return found
+
+
+def _options_like(wrong: str, known: Collection[str]) -> list[str]:
+    """Options that one which is not known may be the beginning of, at most three, or else the nearest."""
+    begun = sorted(option for option in known if option.startswith(wrong) and not option.endswith(".help"))
+    return begun[:3] or get_close_matches(wrong, sorted(known), n=1, cutoff=0.7)
 
 
 def find_config(value: str) -> str:

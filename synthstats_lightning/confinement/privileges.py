@@ -71,15 +71,16 @@ def drop_capabilities() -> None:
     system_call(system_calls(name)["capset"], header, ctypes.create_string_buffer(24))
 
 
-def die_with_parent(parent: int) -> None:
-    """Makes the kernel kill this process when its parent ends.
+def die_with_parent(parent: int, signal_number: int = signal.SIGKILL) -> None:
+    """Makes the kernel end this process when its parent ends.
 
-    A change of user clears the request, so it must come after one. The parent must be single-threaded: the
-    kernel means the thread that forked.
+    A change of user clears the request, so it must come after one. The kernel means the thread that forked:
+    where the parent has several, it must be one that lives as long.
 
     Args:
         parent: Process id of the parent; if it is gone already, this process ends at once.
+        signal_number: The signal that this process then gets.
     """
-    prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    prctl(_SET_DEATH_SIGNAL, signal_number)
     if os.getppid() != parent:
         os._exit(1)

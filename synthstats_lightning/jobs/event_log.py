@@ -107,20 +107,23 @@ def follow_events(
     after: int = -1,
     alive: Callable[[Event], bool] = lambda event: True,
     poll_seconds: float = 0.2,
+    grace_seconds: float = 10.0,
 ) -> Iterator[Event]:
     """The events of a file as they are written, until one ends the run.
 
     Args:
         path: The file, which may not be there yet.
         after: Number of the event after which to begin; all by default.
-        alive: Asked, while nothing new comes, with the last event that tells of a process; where it says no
-            twice in a row, without an event in between, no more are waited for.
+        alive: Asked, while nothing new comes, with the last event that tells of a process.
         poll_seconds: Seconds between looks at the file.
+        grace_seconds: Seconds after which no more are waited for where `alive` says no all the time: of a
+            process that was killed, who watched it says how it ended, a moment later.
 
     Raises:
         ValueError: If a line is no event.
     """
-    place, number, doubts = 0, 0, 0
+    place, number = 0, 0
+    gone_since: float | None = None
     last = told = None
     while True:
         lines, place = _whole_lines(path, place)
@@ -135,12 +138,15 @@ def follow_events(
             if last.sequence > after:
                 yield last
         if lines:
-            doubts = 0
+            gone_since = None
         elif last is not None and told is not None:
             if last.ending is not None:
                 return
-            doubts = 0 if alive(told) else doubts + 1
-            if doubts > 1:
+            if alive(told):
+                gone_since = None
+            elif gone_since is None:
+                gone_since = time.monotonic()
+            elif time.monotonic() - gone_since > grace_seconds:
                 return
         if not lines:
             time.sleep(poll_seconds)

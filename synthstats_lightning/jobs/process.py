@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -12,10 +11,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from synthstats_lightning.confinement.privileges import die_with_parent
 from synthstats_lightning.jobs.event_log import EVENTS, Event, EventLog, read_events
+from synthstats_lightning.jobs.guard import Guard
 from synthstats_lightning.jobs.results import Kind, Result, conclude
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -47,7 +49,8 @@ def run_process(
     """Runs the training of a job and waits for its end.
 
     What it says goes where this process says things. Signals that ask it to end are passed on. Where it
-    cannot write its result itself, having been killed or having ended before it began, this process does.
+    cannot write its result itself, having been killed or having ended before it began, this process does;
+    where this one is killed, the kernel asks the other to end, and a guard writes the result.
 
     Args:
         arguments: What follows the interpreter on the process's command line.
@@ -68,8 +71,10 @@ def run_process(
         stderr=subprocess.PIPE,
         env={**os.environ, **(environment or {})},
         start_new_session=True,  # a terminal's Ctrl-C comes by this process, once
-        preexec_fn=_end_with_parent,
+        # nobody would read what it says on standard error, which ends it at its next word
+        preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGTERM),
     )
+    guard = Guard(process.pid, folder, kind, before, told)
     said: deque[str] = deque(maxlen=LAST_LINES)
     listener = threading.Thread(target=_repeat, args=(process, said), daemon=True)
     with _forwarding(process):
@@ -79,12 +84,13 @@ def run_process(
     if process.stderr is not None and not listener.is_alive():
         process.stderr.close()
     error = reason(status, said)
+    result = None
     if status == 0 and found is not None:
         own = found(folder)
-        if own.status == "succeeded":
-            return Ended(0, own.to_dict())
-        error = own.error
-    result = conclude(folder, kind, before, error, told)
+        result, error = (own.to_dict() if own.status == "succeeded" else None), own.error
+    if result is None:
+        result = conclude(folder, kind, before, error, told)
+    guard.dismiss()
     return Ended(status if status >= 0 else 128 - status, result)
 
 
@@ -139,18 +145,6 @@ def is_alive(event: Event) -> bool:
     except PermissionError:
         return True
     return True
-
-
-_LIBC = ctypes.CDLL(None)  # loaded before any fork, after which little may be done
-_PR_SET_PDEATHSIG = 1
-
-
-def _end_with_parent() -> None:
-    """Has the kernel ask this process to end when the thread that started it is gone, by SIGKILL too.
-
-    Nobody would read what it says on standard error, which ends it at its next word, without a checkpoint.
-    """
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _repeat(process: subprocess.Popen[bytes], said: deque[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from synthstats_lightning.jobs.event_log import EVENTS, Event, EventLog, plain, read_events
-from synthstats_lightning.runtime.durable_files import is_temporary, write_text
+from synthstats_lightning.runtime.durable_files import is_temporary, read_json_lines, write_text
 
 RESULT = "result.json"
 """Name of the file in the run's folder."""
@@ -133,17 +133,34 @@ def conclude(
         return found
     reason = said.data.get("error") if said is not None else error
     figure = figure_of(events, kind)
+    last = mine[-1].step if mine else 0
+    if kind == "graph":
+        rewards = rewards_in(folder)
+        figure, last = max(rewards, default=None), len(rewards)
     checkpoints = checkpoints_in(folder, events)
     result = Result(kind, "failed", figure, model_in(folder, checkpoints), checkpoints, reason or UNTOLD)
     if said is None:
         log = EventLog(folder / EVENTS)
         if not events:
             log.append(f"{kind}.created", 0, {"kind": kind, **(told or {})})
-        last = mine[-1].step if mine else 0
         log.append(f"{kind}.failed", last, result.to_dict())
         log.close()
     write_result(folder, result)
     return result.to_dict()
+
+
+def rewards_in(folder: Path) -> list[float]:
+    """Log rewards, in nats, of the programs with a score that a run's folder holds.
+
+    Args:
+        folder: The run's folder.
+    """
+    return [
+        float(row["log_reward"])
+        for path in sorted(folder.glob("programs*.jsonl"))
+        for row in read_json_lines(path)
+        if row.get("status") == "scored" and row.get("log_reward") is not None
+    ]
 
 
 def checkpoints_in(folder: Path, events: Sequence[Event] = ()) -> list[Checkpoint]:

@@ -11,10 +11,8 @@ from typing import Any
 
 from synthstats_lightning.jobs.event_log import EVENTS, EventLog
 from synthstats_lightning.jobs.process import Ended, run_process
-from synthstats_lightning.jobs.results import Result, write_result
-from synthstats_lightning.reports.journal import journals
+from synthstats_lightning.jobs.results import Result, rewards_in, write_result
 from synthstats_lightning.reports.search_outcome import SEARCH
-from synthstats_lightning.runtime.durable_files import read_json_lines
 from synthstats_lightning.searchers.loop import INTERRUPTED
 
 
@@ -41,7 +39,7 @@ def run_search_process(
         log.append("graph.created", 0, {"kind": "graph", **told, **process})
     log.append("graph.running", 0, process)
     log.close()
-    return run_process(arguments, folder, "graph", environment, found_programs)
+    return run_process(arguments, folder, "graph", environment, found_programs, told)
 
 
 def found_programs(folder: Path) -> Result:
@@ -54,12 +52,7 @@ def found_programs(folder: Path) -> Result:
     told = json.loads(outcome.read_text(encoding="utf-8"))["tasks"] if outcome.is_file() else {}
     if any(task["ended"] == INTERRUPTED for task in told.values()):
         return Result("graph", "failed", error="interrupted by SIGINT")
-    rewards = [
-        float(row["log_reward"])
-        for path in journals(folder)
-        for row in read_json_lines(path)
-        if row.get("status") == "scored" and row.get("log_reward") is not None
-    ]
+    rewards = rewards_in(folder)
     if not rewards:
         return Result("graph", "failed", error="the search found no program that has a score")
     result = Result("graph", "succeeded", max(rewards))

@@ -6,7 +6,7 @@ from synthstats_lightning.policy.full.trainer_mode import (
     check_four_bits,
     check_trainer_mode,
 )
-from synthstats_lightning.policy.loading import load_policy, resolve
+from synthstats_lightning.policy.loading import check_plain_source, load_policy, resolve
 from synthstats_lightning.policy.lora import LoraSettings, check_adapter_folder
 from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.multi_turn import Environment, Episode, sample_episodes
@@ -34,6 +34,7 @@ __all__ = [
     "annealed",
     "check_adapter_folder",
     "check_four_bits",
+    "check_plain_source",
     "check_trainer_mode",
     "copy_adapter",
     "load_policy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,6 +35,7 @@ from synthstats_lightning.policy.model_settings import ModelSettings
 from synthstats_lightning.policy.pointers.spelling import KEY as SPELLING_KEY
 from synthstats_lightning.policy.pointers.spelling import POINTING, PointerSpelling
 from synthstats_lightning.policy.policy import Policy
+from synthstats_lightning.policy.prompt_room import not_plain
 from synthstats_lightning.policy.text.spelling import PlainSpelling, Spelling
 
 TINY = "tiny"
@@ -142,6 +144,22 @@ def spelling_of(tokenizer: Any, config: Any, name: str) -> Spelling:
             f"{SPELLING_KEY} of policy {name!r} must be {POINTING!r} or absent, got {declared!r}"
         )
     return PointerSpelling(tokenizer, int(config.vocab_size), name, hasattr(config, "slot_rows"))
+
+
+def check_plain_source(name_or_folder: str, use: str) -> None:
+    """Refuses, before anything is loaded, what a policy that words requests itself was not made for.
+
+    Args:
+        name_or_folder: As `load_policy` takes it; of a name on the hub nothing is known before it is loaded.
+        use: What the policy is to be used for, for the message.
+
+    Raises:
+        FileNotFoundError: If it is written like a path and there is no such folder with a model in it.
+        NotPlainError: If its tokenizer declares that its spelling is not plain.
+    """
+    path = Path(resolve(name_or_folder)) / "tokenizer_config.json"
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get(SPELLING_KEY) is not None:
+        raise not_plain(name_or_folder, use)
 
 
 def resolve(name_or_folder: str) -> str:

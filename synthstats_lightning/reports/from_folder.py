@@ -25,6 +25,7 @@ def from_folder(
     log_z: Mapping[str, float] | None = None,
     fresh: Mapping[str, Sequence[ProgramRecord]] | None = None,
     blind: Mapping[str, Sequence[ProgramRecord]] | None = None,
+    early: Mapping[str, Sequence[ProgramRecord]] | None = None,
     objective: Objective | None = None,
     workers: Workers | None = None,
     compare: Sequence[str | Path] = (),
@@ -48,6 +49,7 @@ def from_folder(
         fresh: Programs sampled from a checkpoint by name of the task, one entry a sample: what the run
             has not seen is then estimated from them.
         blind: Programs of the prior that were drawn with these, likewise by name of the task.
+        early: Programs of the warm-up that are weighed together with these, likewise by name of the task.
         objective: Of the run, which says what the target of the fresh programs is; by default the reward.
         workers: Such as a `ProgramScorer`, for predictions and the scores of programs of comparison; without
             them there are neither.
@@ -68,6 +70,8 @@ def from_folder(
     folder, ends = Path(folder), time.monotonic() + deadline
     by_task: dict[str, list[ProgramRecord]] = {task.name: [] for task in tasks}
     for record in read_records(folder):
+        if fresh:  # those of the report that the run ended with were drawn by themselves
+            record.fresh, record.mixture_log_prob = 0, None
         by_task.setdefault(record.task, []).append(record)
     searched = read_outcome(folder)
     reports = [
@@ -80,6 +84,7 @@ def from_folder(
             list(left_out),
             searched=searched,
             blind=(blind or {}).get(name, ()),
+            early=(early or {}).get(name, ()),
         )
         for name, records in by_task.items()
     ]

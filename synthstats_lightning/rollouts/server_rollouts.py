@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.learning.loops import hear_sigterm, is_log_step
 from synthstats_lightning.learning.sampling_module import SamplingModule
+from synthstats_lightning.policy import check_plain_source
 from synthstats_lightning.policy.prompt_room import check_plain
 from synthstats_lightning.policy.sampling_backend import LOCAL
 from synthstats_lightning.rollouts.adapter_versions import AdapterVersion, AdapterVersions, check_adapter
@@ -37,6 +38,8 @@ from synthstats_lightning.tasks import Task, task_prompt
 
 Writer = Literal["server", "vllm"]
 """Who writes: the servers of `url`, or vLLM in the trainer's own process."""
+USE = "sampling on a server"
+"""What a policy is used for here, as errors say it."""
 CHECK_PROMPT = "", "Write a program."
 """Of the checks of a run whose data module has no tasks."""
 
@@ -155,11 +158,15 @@ class ServerRollouts(Callback):
 
         Raises:
             TypeError: If the module does not sample.
-            ValueError: If all weights are trained, the settings mix uniform tokens in, the objective needs
-                programs of the present policy and gets others, or vLLM is asked for and missing.
+            FileNotFoundError: If the module's policy is a folder that is not there.
+            ValueError: If the policy words requests itself, all weights are trained, the settings mix uniform
+                tokens in, the objective needs programs of the present policy and gets others, or vLLM is
+                asked for and missing.
         """
         if not isinstance(module, SamplingModule):
             raise TypeError(f"rollouts need a module that samples, got {type(module).__name__}")
+        if isinstance(name := getattr(module, "policy_name", None), str):
+            check_plain_source(name, USE)
         if getattr(module, "trainer_mode", "lora") == "full":
             raise ValueError(
                 "trainer_mode must be lora or qlora with rollouts: servers and engines take adapters only"
@@ -219,7 +226,7 @@ class ServerRollouts(Callback):
         if not self.asked or not isinstance(pl_module, SamplingModule):
             return
         policy = pl_module.loaded_policy
-        check_plain(policy, "sampling on a server")
+        check_plain(policy, USE)
         check_adapter(policy)
         tasks: Sequence[Task] = getattr(getattr(trainer, "datamodule", None), "tasks", [])
         prompts = [policy.encode_prompt(*task_prompt(task)) for task in tasks]

@@ -28,7 +28,8 @@ class Progress:
     Attributes:
         rounds: Rounds of proposals whose scores have been told.
         proposals: Proposals that were taken, repeats and those without a stop token among them.
-        programs: Distinct programs that were counted against the budget.
+        programs: Distinct programs that were scored, or failed to be; after an end in the middle of a round
+            they are fewer than the budget has paid for.
         ended: Why the search is over; empty while it is not.
     """
 
@@ -71,8 +72,17 @@ def search(
     progress = Progress()
     if most_proposals is None and budget.left is not None:
         most_proposals = 20 * max(1, budget.left)
-    before = budget.used
     waiting: list[tuple[Proposal, Future[Score]]] = []
+    known: set[str] = set()
+
+    def keep(proposal: Proposal, future: Future[Score]) -> Scored:
+        scored = Scored(proposal, future.result())
+        progress.proposals += 1
+        if proposal.stopped:
+            known.add(proposal.source)
+        take(progress.rounds, scored)
+        return scored
+
     try:
         while not progress.ended:
             asked = searcher.ask()
@@ -91,13 +101,11 @@ def search(
                 if not _comes(future, deadline):
                     progress.ended = TIME
                     break
-                told.append(Scored(proposal, future.result()))
                 waiting.pop(0)
-                progress.proposals += 1
-                take(progress.rounds, told[-1])
+                told.append(keep(proposal, future))
             searcher.tell(told)
             progress.rounds += 1
-            progress.programs = budget.used - before
+            progress.programs = len(known)
             if show is not None:
                 show(progress)
             if not progress.ended:
@@ -106,9 +114,8 @@ def search(
         progress.ended = INTERRUPTED
     for proposal, future in waiting:
         if future.done() and not future.cancelled() and future.exception() is None:
-            take(progress.rounds, Scored(proposal, future.result()))
-            progress.proposals += 1
-    progress.programs = budget.used - before
+            keep(proposal, future)
+    progress.programs = len(known)
     return progress
 
 

@@ -49,3 +49,53 @@ def test_batches_are_fresh_programs(objective: Objective, every: int, tmp_path: 
         assert torch.allclose(summed, batch.log_prob, atol=1e-4)
     if every > 1:
         assert max(watch.clipped) > 0, "steps behind the round, ratios leave the trust region"
+
+
+class InterruptsARound(Callback):
+    """Ctrl-C while the round of step 2 is scored: after it was handed over, or before it was sampled."""
+
+    def __init__(self, scoring: ProgramScoring, place: str) -> None:
+        self.scoring, self.place = scoring, place
+
+    def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
+        if trainer.global_step == 1:
+            owner = self.scoring.queue if self.place == "scores" else self.scoring.scorer
+            name = "take" if self.place == "scores" else "sample"
+            before = getattr(owner, name)
+
+            def stop(*arguments: Any, **options: Any) -> Any:
+                if self.place == "scores" and not len(self.scoring.queue):
+                    return before(*arguments, **options)
+                raise KeyboardInterrupt
+
+            setattr(owner, name, stop)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", ["scores", "sampling"])
+def test_a_run_that_was_interrupted_within_a_round_goes_on_with_it(place: str, tmp_path: Any) -> None:
+    def run(interrupted: bool) -> tuple[Trainer, Watch, GFlowNetModule, ReplayDataModule]:
+        module = GFlowNetModule(
+            objective=GRPO(), lora=LoraSettings(rank=2), sampling=SamplingSettings(max_new_tokens=12), seed=1
+        )
+        scoring = ProgramScoring(
+            programs_per_step=PROGRAMS, warmup_programs=PROGRAMS, executor=FakeExecutor(),
+            require_scored=False,
+        )  # fmt: skip
+        watch = Watch()
+        callbacks = [scoring, watch, *([InterruptsARound(scoring, place)] if interrupted else [])]
+        trainer = Trainer(
+            max_steps=5, accelerator="cpu", logger=False, enable_progress_bar=False, log_every_n_steps=1,
+            enable_model_summary=False, enable_checkpointing=False, limit_val_batches=0,
+            default_root_dir=tmp_path, callbacks=callbacks,
+        )  # fmt: skip
+        return trainer, watch, module, ReplayDataModule(batch_size=PROGRAMS, seed=1)
+
+    trainer, _, module, data = run(interrupted=True)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        trainer.fit(module, data)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    trainer, watch, module, data = run(interrupted=False)
+    trainer.fit(module, data, ckpt_path=tmp_path / "a.ckpt")
+    assert trainer.global_step == 5
+    assert [batch.step.tolist() for batch in watch.batches] == [[step] * PROGRAMS for step in (2, 3, 4)]

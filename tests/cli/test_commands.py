@@ -174,3 +174,22 @@ def test_the_objective_and_the_lengths_must_agree_with_the_reward(capsys, tmp_pa
         assert code == WRONG_USAGE
         assert len(lines) == 1, errors
         assert words in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("runs", "list", "--js"), "--json"),
+        (("report", ".", "--num_prog", "3"), "--num_programs"),
+        (("job", "run", "x.toml", "--print"), "--print_config"),
+        (("fit", "--conf", "quickstart"), "--config"),
+        (("fit", "--config", "quickstart", "--report.num_prog=3"), "--report.num_programs"),
+        (("evaluate", "--polcy", "x"), "--policy"),
+    ],
+)
+def test_the_beginning_of_an_option_is_none(capsys, arguments, meant):
+    code, _, errors = stopped(capsys, *arguments)
+    assert code == WRONG_USAGE
+    assert errors.startswith("error: unrecognized arguments: --")
+    assert f"(nearest: {meant}" in errors
+    assert errors.count("\n") == 1

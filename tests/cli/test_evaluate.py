@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from synthstats_lightning.cli.evaluate.course import Course
 from synthstats_lightning.cli.evaluate.policy_argument import named_policy
@@ -17,7 +18,9 @@ from synthstats_lightning.evaluation.kept import KeptMeasurements
 from synthstats_lightning.evaluation.measurement import Measurement, summarise
 from synthstats_lightning.evaluation.recorded import RecordedWriter
 from synthstats_lightning.evaluation.units import Unit, all_units, dealt
+from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.rollouts.chat_writer import ChatSettings
+from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.terms.chat_endpoint import ChatError
 from synthstats_lightning.tasks import SimulatedTask, baseline_program, task_prompt
 from synthstats_lightning.tasks.proposal import looking
@@ -80,7 +83,10 @@ def test_what_is_done_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--policy=none.jsonl"], "no programs at none.jsonl"),
         (["--policy=programs.jsonl", "--environments", "emotion"], "policy has no programs for emotion"),
         (["--policy=programs.jsonl", "--seeds", "1", "1"], "seeds must be different numbers from 0"),
-        (["--policy=."], "policy must hold a whole checkpoint, got the folder ."),
+        (["--policy=empty"], "policy must hold a whole checkpoint, got the folder empty"),
+        (["--policy=data.csv"], "got the file data.csv, which is no checkpoint"),
+        (["--policy=foreign.ckpt"], "foreign.ckpt must be a checkpoint that `fit` has written"),
+        (["--policy=other.jsonl"], "got those of dugongs"),
         (["--policy=openai:small"], "policy must be openai:MODEL@URL, got 'openai:small'"),
         (["--policy=openai:small@here"], "url must be that of a server, such as"),
         (["--policy=tiny", "--chat.temperature=0"], "chat is for policy openai:MODEL@URL, got policy 'tiny'"),
@@ -95,6 +101,11 @@ def test_wrong_arguments(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     programs(tmp_path / "programs.jsonl")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "data.csv").write_text("x,y\n1,2\n")
+    torch.save({"weights": 1}, tmp_path / "foreign.ckpt")
+    record = ProgramRecord("dugongs", "a", Score(evidence=-40.0), 4.0, -3.0, -1.0)
+    (tmp_path / "other.jsonl").write_text(record.to_json_line())
     with pytest.raises(SystemExit) as stop:
         main(["evaluate", *arguments])
     assert stop.value.code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 import yaml
 
 from synthstats_lightning.cli.main import main
@@ -58,10 +59,15 @@ def test_what_a_configuration_says(run):
         (["--plotted", "0"], "plotted must be at least 1, got 0"),
         (["--deadline", "0"], "deadline must be a positive number of seconds, got 0"),
         (["--ckpt_path", "none.ckpt"], "there is no checkpoint none.ckpt"),
+        (["--ckpt_path", "foreign.ckpt"], "foreign.ckpt must be a checkpoint that `fit` has written"),
         (["--compare", "none.py", "other.py"], "no program at none.py"),
     ],
 )
-def test_refusals_are_one_line(run, capsys, arguments, message):
+def test_refusals_are_one_line(run, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(run)
+    torch.save({"weights": 1}, "foreign.ckpt")
+    if "foreign.ckpt" not in arguments:
+        (run / "foreign.ckpt").unlink()
     with pytest.raises(SystemExit) as stop:
         main(["report", str(run), *arguments])
     assert stop.value.code == 2

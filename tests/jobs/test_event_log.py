@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 import torch
 
 from synthstats_lightning.cli.errors import FAILED, WRONG_USAGE
+from synthstats_lightning.cli.job import follow_command
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.jobs.event_log import EVENTS, EventLog, follow_events, plain, read_events
 
@@ -100,12 +104,15 @@ def test_job_follow_prints_and_ends_with_the_run(tmp_path: Path, capsys: Any) ->
     assert line == (run / EVENTS).read_text().splitlines()[-1]
 
 
-def test_job_follow_of_runs_that_failed_or_are_gone(tmp_path: Path, capsys: Any) -> None:
+def test_job_follow_of_runs_that_failed_or_are_gone(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failed = written(tmp_path / "failed", ("sft.created", {}), ("sft.failed", {"error": "x"}))
     pid = os.fork()
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
+    monkeypatch.setattr(follow_command, "follow_events", partial(follow_events, grace_seconds=0.1))
     gone = written(tmp_path / "gone", ("rl.running", {"pid": pid, "host": socket.gethostname()}))
     for folder, code, words in (
         (failed, FAILED, ""),
@@ -116,3 +123,26 @@ def test_job_follow_of_runs_that_failed_or_are_gone(tmp_path: Path, capsys: Any)
             main(["job", "follow", str(folder)])
         assert ended.value.code == code
         assert words in capsys.readouterr().err
+
+
+def test_who_follows_waits_a_moment_for_the_word_of_who_watched(tmp_path: Path) -> None:
+    run = written(tmp_path, ("graph.running", {"pid": 1}))
+
+    def conclude() -> None:
+        log = EventLog(run / EVENTS)
+        log.append("graph.failed", 3)
+        log.close()
+
+    timer = threading.Timer(0.3, conclude)
+    timer.start()
+    found = list(follow_events(run / EVENTS, alive=lambda event: False, poll_seconds=0.01, grace_seconds=30))
+    timer.join()
+    assert [event.event for event in found] == ["graph.running", "graph.failed"]
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    run = written(tmp_path, *[("rl.iteration.complete", {"text": "x" * 5000})] * 100, ("rl.succeeded", {}))
+    command = f"{sys.executable} -m synthstats_lightning job follow {run} | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("#0  ")
+    assert done.stderr == ""

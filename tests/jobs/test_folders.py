@@ -125,6 +125,22 @@ def test_show(runs: Path, capsys: Any) -> None:
         assert text in table
 
 
+def test_a_search_is_shown_by_its_method(tmp_path: Path, capsys: Any) -> None:
+    config = {
+        "model": {"init_args": {"policy": "tiny", "objective": {"class_path": "TrajectoryBalance"}}},
+        "search": {"method": {"class_path": "synthstats_lightning.searchers.Evolution"}},
+        "scoring": {"max_programs": 60},
+        "trainer": {"max_steps": 95},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    main(["runs", "show", str(tmp_path)])
+    table = capsys.readouterr().out
+    assert "searchers.Evolution" in table
+    assert "60" in table
+    assert "TrajectoryBalance" not in table
+    assert "95" not in table.replace(str(tmp_path), "")
+
+
 def test_diff_and_compare(runs: Path, capsys: Any) -> None:
     first, second = (str(runs / "rl" / f"version_{number}") for number in (0, 1))
     found = printed(capsys, "diff", first, second)
@@ -148,6 +164,11 @@ def test_diff_and_compare(runs: Path, capsys: Any) -> None:
         (["list", "nowhere"], "no folder of runs at nowhere"),
         (["show", "empty"], "no run at empty: it holds none of"),
         (["compare", "quickstart/version_0"], "runs must be at least 2, got 1"),
+        (
+            ["compare", "rl/version_0", "quickstart/version_0", "--metric", "nothing"],
+            "metric must be part of the name of a figure, got 'nothing'; there are final_reward, log_z,"
+            " report/log_z_importance/dugongs, train/loss, val/loss",
+        ),
         (["diff", "broken", "broken"], "broken/config.yaml cannot be read"),
     ],
 )

@@ -76,6 +76,10 @@ def test_all_errors_are_said_at_once_each_with_the_nearest(tmp_path: Path, capsy
         ("a = [", "is no TOML"),
         ("[graph]\npopulation_size = 0", "graph.population_size must be an integer of programs, at least 1"),
         ("[graph]\n[compute]\ngpu_count = 2", "compute must be of one process for a search"),
+        (
+            '[algorithm]\ntype = "onlin"',
+            "algorithm.type must be one of 'online', 'offline', 'graph', got 'onlin'; read as an RL job",
+        ),
         ("[graph]\nverifier_mode = 3", "the nearest is graph.verifier_model"),
         (
             '[algorithm]\ntype="offline"\n[job]\ndata="nowhere.jsonl"',

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 import torch
 
 from synthstats_lightning.jobs.event_log import EVENTS, EventLog, read_events
+from synthstats_lightning.jobs.guard import KILLED, Guard
 from synthstats_lightning.jobs.process import last_sequence, reason, run_process
-from synthstats_lightning.jobs.results import checkpoints_in
+from synthstats_lightning.jobs.results import Kind, checkpoints_in
 
 BEGUN = """
 import json, os, sys, time
@@ -148,6 +151,56 @@ time.sleep(60)
         if name == "begun":
             os.kill(watcher, signal.SIGKILL)
             os.waitpid(watcher, 0)
+
+
+@pytest.mark.parametrize("kind", ["rl", "graph"])
+@pytest.mark.parametrize("group", [False, True])
+def test_a_result_where_the_watcher_is_killed(tmp_path: Path, kind: Kind, group: bool) -> None:
+    """Also together with its process group; the training says nothing itself."""
+    training = """
+import json, pathlib, sys, time
+scored = [{"status": "scored", "log_reward": reward} for reward in (-3.0, 2.5, 1.0)]
+lines = [*scored, {"status": "sandbox", "log_reward": -50.0}]
+pathlib.Path(sys.argv[1], "programs.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
+pathlib.Path(sys.argv[1], "begun").touch()
+time.sleep(60)
+"""
+    told = {"label": "mine", "tags": {"team": "a"}}
+    watcher = os.fork()
+    if watcher == 0:
+        os.setsid()
+        run_process(["-S", "-c", training, str(tmp_path)], tmp_path, kind, told=told)
+        os._exit(0)
+    wait_for(tmp_path / "begun")
+    (os.killpg if group else os.kill)(watcher, signal.SIGKILL)
+    os.waitpid(watcher, 0)
+    wait_for(tmp_path / "result.json")
+    found = json.loads((tmp_path / "result.json").read_text())
+    created, failed = read_events(tmp_path / EVENTS)
+    assert (created.event, failed.event) == (f"{kind}.created", f"{kind}.failed")
+    assert created.data == {"kind": kind, **told}
+    assert failed.data == found
+    assert (found["status"], found["error"]) == ("failed", KILLED)
+    assert (found["final_reward"], failed.step) == ((2.5, 3) if kind == "graph" else (None, 0))
+
+
+def test_a_guard_that_is_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    ended = run_process(["-S", "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path, "rl")
+    assert "SIGKILL" in ended.result["error"]
+    training = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    guard = Guard(training.pid, tmp_path, "rl", -1)
+    guard._process.kill()
+    guard._process.wait()
+    guard.dismiss()
+    training.communicate(b"\n")
+    assert json.loads((tmp_path / "result.json").read_text()) == ended.result
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.is_file():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_reasons() -> None:

@@ -241,7 +241,12 @@ EFFECTS: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
     ("compute.topology.nodes", 2, {}, {"trainer.num_nodes": 2}),
     ("compute.topology.gpus_for_ref", 0, {}, {"trainer.devices": 1}),
     ("compute.topology.tensor_parallel", 1, {}, {"trainer.devices": 1}),
-    ("vllm.url", ["http://a:1", "http://b:1"], {}, {"rollouts.url": ["http://a:1", "http://b:1"]}),
+    (
+        "vllm.url",
+        ["http://a:1", "http://b:1"],
+        {"policy.base": "tiny"},
+        {"rollouts.url": ["http://a:1", "http://b:1"]},
+    ),
     ("vllm.base_model", "b", SERVED, {"rollouts.base_model": "b"}),
     ("vllm.keep", 3, SERVED, {"rollouts.keep": 3}),
     ("vllm.adapter_folder", "a", SERVED, {"rollouts.adapter_folder": "a"}),

@@ -18,7 +18,7 @@ STEPWISE = {
     "training.rewards.step_rewards_enabled": True,
     "training.rewards.step_rewards_mode": "decision_stepwise",
 }
-SERVED = {"vllm.url": "http://127.0.0.1:8000"}
+SERVED = {"vllm.url": "http://127.0.0.1:8000", "policy.base": "tiny"}
 JUDGED = {"services.verifier_url": "http://127.0.0.1:9", "verifier.options.model": "m"}
 MANY = {"rollout.env_name": "death_process", "rollout.env_config": {"instances": 3, "num_observations": 5}}
 
@@ -83,6 +83,13 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
     ),
     ("rollout.policy_name", "vllm", {}, "vllm.url must say where the server is"),
     ("rollout.policy_name", "local", SERVED, "rollout.policy_name must be 'vllm' where vllm.url is given"),
+    ("vllm.url", "http://a:1", {}, "vllm.url must be left out for the policy 'writer'.*policy.base says"),
+    (
+        "vllm.url",
+        "http://a:1",
+        {"policy.base": "writer"},
+        "vllm.url must be left out for the policy 'writer'",
+    ),
     ("rollout.policy_config", {"top_k": 5}, {}, "rollout.policy_config.top_k is no key; there are epsilon"),
     ("rollout.max_turns", 3, {}, "rollout.max_turns must be 1 where rollout.env_name is no simulator"),
     ("rollout.episodes_per_batch", 10, MANY, "must be a multiple of the number of tasks, 3, got 10"),
@@ -223,3 +230,58 @@ def test_an_adapter_that_cannot_be_read(text: str, tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(text)
     (found,) = translate({"policy": {"source": str(tmp_path)}}).problems
     assert found.startswith("policy.source must be an adapter whose files can be read (")
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "lines"),
+    [
+        (
+            "dugongs_simulator",
+            {"num_observations": "x", "held_out": True, "goal": "g", "response_range": "all", "instances": 0},
+            [
+                "num_observations must be an integer, got 'x'",
+                "held_out must be an integer, got True",
+                "response_range must be one of 'observed', 'prior', got 'all'",
+                "instances must be an integer, at least 1, got 0",
+            ],
+        ),
+        (
+            "plants.csv",
+            {
+                "response": 3,
+                "units": {"dose": "g", "length": 2},
+                "ranges": {"dose": [0, "x"], "length": [0, 1], "age": [1]},
+                "levels": {"dose": ["low", 1]},
+                "rounding": "x",
+                "total": 1.5,
+                "columns": "dose",
+                "views": "yes",
+                "screen": 4,
+            },
+            [
+                "response must be a text, got 3",
+                "units.length must be a text, got 2",
+                "ranges.dose.1 must be a finite number, got 'x'",
+                "ranges.age must be a list of 2, each a finite number, got [1]",
+                "levels.dose.1 must be a text, got 1",
+                "rounding must be a finite number, got 'x'",
+                "total must be a text or an integer, got 1.5",
+                "columns must be a list, each a text, got 'dose'",
+                "views must be true or false, got 'yes'",
+            ],
+        ),
+        (
+            "death_process",
+            {"experiments": "many", "thoughts": "loud"},
+            [
+                "experiments must be an integer, got 'many'",
+                "thoughts must be one of 'none', 'latent', 'stripped', got 'loud'",
+            ],
+        ),
+        ("death_process", {"num_observations": 3, "design": [{"time": 1.0}, 2.0], "seed": 1}, []),
+    ],
+)
+def test_values_of_a_task_are_all_told_at_once(name: str, config: dict[str, Any], lines: list[str]) -> None:
+    turns = 4 if "experiments" in config else 1
+    job = {"rollout": {"env_name": name, "env_config": config, "max_turns": turns}}
+    assert translate(job, "rl").problems == [f"rollout.env_config.{line}" for line in lines]

@@ -184,3 +184,10 @@ def test_every_key_is_tried() -> None:
     assert tried >= ISSUE
     shared = {key.name for key in KEYS["rl"] if key.name.startswith("compute.")}
     assert {key.name for key in KEYS["sft"]} <= tried | shared
+
+
+def test_a_key_that_is_elsewhere_is_the_nearest() -> None:
+    found = translate({"job": {"data": "x.jsonl"}, "hyperparameters": {"fp16": False}}, "sft")
+    assert found.problems == [
+        "hyperparameters.fp16 is no key of an SFT job; the nearest is hyperparameters.parallelism.fp16"
+    ]

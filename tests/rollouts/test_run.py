@@ -181,6 +181,7 @@ def test_a_server_that_writes_with_an_old_version_ends_the_run(tmp_path, server,
     [
         (["--rollouts.url=here"], "url must be that of a server, such as http://127.0.0.1:8000, got 'here'"),
         (["--scoring.sampling.epsilon=0.1"], "epsilon must be 0 where a server samples, got 0.1"),
+        (["--config=policy/writer"], "policy 'writer' has tokens for columns"),
         (["--config=objective/rloo"], "publish_every must be 1 for an objective on policy, got 2"),
     ],
 )

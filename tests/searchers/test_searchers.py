@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import numpy as np
 import pytest
 
@@ -146,6 +148,34 @@ def test_a_search_that_is_interrupted_keeps_what_has_a_score():
     assert found.ended == "it was interrupted"
     assert [each.proposal for each in taken] == asked
     assert found.proposals == len(asked)
+    assert found.programs == len({each.source for each in asked})
+
+
+def test_what_has_no_score_when_a_search_is_interrupted_is_not_counted():
+    language = ListedLanguage()
+    searcher = SampleAndWeight(10)
+    searcher.start(language, TASK, 0)
+    taken, asked = [], []
+
+    def score(proposal):
+        asked.append(proposal)
+        return language.score(proposal) if len(asked) <= 3 else Never()
+
+    class Never(Future):
+        """A score that does not come; the first look at it is interrupted."""
+
+        looks = 0
+
+        def done(self):
+            Never.looks += 1
+            if Never.looks == 1:
+                raise KeyboardInterrupt
+            return False
+
+    found = search(searcher, score, ProgramBudget(500), lambda step, each: taken.append(each))
+    assert len(asked) == 10
+    assert found.ended == "it was interrupted"
+    assert found.programs == len({each.proposal.source for each in taken}) <= 3
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,17 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-import numpy as np
 from lightning.pytorch import Trainer
 
 from synthstats_lightning.callbacks.program_queue import plain_row
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.learning.sampling_module import SamplingModule
+from synthstats_lightning.learning.warmup_weights import warmup_weights
 from synthstats_lightning.policy import SamplingSettings
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.runtime.distributed import own_share
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import Prompt
-
-TOLERANCE = 0.1
-"""Nats, root mean square, by which what drew the warm-up and what is taken for it may differ: rounding."""
 
 
 class Weighed(NamedTuple):
@@ -86,21 +83,19 @@ class WarmupDraws:
             return None
         asked = [program.task_index for program in (*early, *drawn)]
         programs = [program.program_ids for program in (*early, *drawn)]
-        number = len(early)
+        told = [program.proposal_log_prob for program in early]
         with trainer.precision_plugin.forward_context():
-            first = module.weigh(prompts, asked, programs, self.drawing).double().cpu().numpy()
-            told = np.array([program.proposal_log_prob for program in early])
-            if not np.sqrt(np.square(first[:number] - told).mean()) <= TOLERANCE:
-                return None
-            own = module.weigh(prompts, asked[:number], programs[:number]).double().cpu().numpy()
+            found = warmup_weights(module, prompts, asked, programs, told, self.drawing)
+        if found is None:
+            return None
         return Weighed(
             [
-                program._replace(log_prob=float(here), warmup_log_prob=float(then))
-                for program, here, then in zip(early, own, told, strict=True)
+                program._replace(log_prob=float(here), warmup_log_prob=then)
+                for program, here, then in zip(early, found.own, told, strict=True)
             ],
             [
                 program._replace(warmup_log_prob=float(then))
-                for program, then in zip(drawn, first[number:], strict=True)
+                for program, then in zip(drawn, found.first, strict=True)
             ],
         )
 

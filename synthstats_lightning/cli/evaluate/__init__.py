@@ -150,6 +150,11 @@ def chosen_environments(given: Sequence[str], policy: NamedPolicy) -> list[str]:
 
     able = getattr(policy.entrant, "environments", None)
     names = [name for name in SIMULATORS if able is None or name in able] if not given else list(given)
+    if able is not None and not names:
+        raise ValueError(
+            f"policy must have programs of a simulated environment ({', '.join(sorted(SIMULATORS))}), got"
+            f" those of {', '.join(able) or 'none'}"
+        )
     if not names or len(set(names)) < len(names):
         found = f", and there are programs for {', '.join(able)}" if able is not None else ""
         raise ValueError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from zipfile import is_zipfile
 
 from synthstats_lightning.evaluation.entrants import Usage, WrittenProgram
 from synthstats_lightning.rollouts.chat_writer import PREFIX, ChatSettings, ChatWriter, parsed_name
@@ -94,12 +95,11 @@ def _of_programs(value: str, num_programs: int) -> NamedPolicy:
 
 
 def _of_model(value: str, num_programs: int) -> NamedPolicy:
-    import torch
-
     from synthstats_lightning.evaluation.entrants import PolicyWriter
+    from synthstats_lightning.evaluation.loaded_module import load_module
     from synthstats_lightning.module import GFlowNetModule
     from synthstats_lightning.policy.loading import BUNDLED, WRITER
-    from synthstats_lightning.runtime.checkpoints import newest_checkpoint, usable_checkpoint
+    from synthstats_lightning.runtime.checkpoints import SUFFIX, newest_checkpoint, usable_checkpoint
 
     path = Path(value)
     if value in BUNDLED and not path.exists():
@@ -113,15 +113,19 @@ def _of_model(value: str, num_programs: int) -> NamedPolicy:
             f"policy must be a checkpoint, a .jsonl file of programs or one of {', '.join(BUNDLED)},"
             f" or openai:MODEL@URL, got {value!r}, which is no file"
         )
+    if path.is_file() and path.suffix != SUFFIX and not is_zipfile(path):
+        raise ValueError(
+            f"policy must be a checkpoint, a .jsonl file of programs, one of {', '.join(BUNDLED)} or"
+            f" openai:MODEL@URL, got the file {value}, which is no checkpoint"
+        )
     found = newest_checkpoint([path]) if path.is_dir() else usable_checkpoint(path)
     if found is None:
         raise FileNotFoundError(
             f"policy must hold a whole checkpoint, got the folder {value}, which holds none"
         )
-    saved = torch.load(found, map_location="cpu", weights_only=True)
+    module, saved = load_module(found)
     data = saved.get("ReplayDataModule") or {}
     words = data.get("proposal", "nothing"), data.get("instructions", "short")
-    module = GFlowNetModule.load_from_checkpoint(found, map_location="cpu")
     module.eval()
     writer = PolicyWriter(module, num_programs, None, *words)
     looks = {} if words[0] == "nothing" else {"proposal": words[0]}

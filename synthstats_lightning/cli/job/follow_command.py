@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def run(options: Namespace) -> Any:
         options: Parsed arguments, those of `add_arguments`.
 
     Returns:
-        The last event.
+        The last event that was printed.
 
     Raises:
         SystemExit: With `WRONG_USAGE` if there is no such folder or its events cannot be read; with `FAILED`
@@ -50,6 +51,9 @@ def run(options: Namespace) -> Any:
         fail(str(error))
     except KeyboardInterrupt:
         raise SystemExit(FAILED) from None
+    except BrokenPipeError:  # who reads it, such as `head`, has enough; so that Python's end is quiet, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return last
     if last is None or last.ending is None:
         fail(f"the process that wrote {folder / EVENTS} is gone, and did not say how it ended", FAILED)
     if last.ending == "failed":

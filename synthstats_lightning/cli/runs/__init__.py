@@ -6,6 +6,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.cli.parser import OneLineErrors
 from synthstats_lightning.cli.runs import tables
 from synthstats_lightning.cli.runs.reading import chosen_runs, print_json, runs_below
@@ -48,7 +49,8 @@ def run(options: Namespace) -> Any:
         What `--json` prints.
 
     Raises:
-        SystemExit: With `WRONG_USAGE` if there is no such folder or run, or a file in it cannot be read.
+        SystemExit: With `WRONG_USAGE` if there is no such folder, run or figure, or a file in it cannot be
+            read.
     """
     name = options.subcommand
     found, table = {"list": _list, "show": _show, "diff": _diff, "compare": _compare}[name](options[name])
@@ -82,6 +84,10 @@ def _diff(options: Namespace) -> tuple[Any, Any]:
 
 def _compare(options: Namespace) -> tuple[Any, Any]:
     runs: list[RunSummary] = chosen_runs(options.runs, fewest=2)
-    names = list(dict.fromkeys(name for each in runs for name in each.figures if options.metric in name))
+    known = list(dict.fromkeys(name for each in runs for name in each.figures))
+    names = [name for name in known if options.metric in name]
+    if options.metric and not names:
+        there = f"there are {', '.join(sorted(known))}" if known else "these runs have no figures"
+        fail(f"metric must be part of the name of a figure, got {options.metric!r}; {there}")
     told = {name: {str(each.folder): each.figures.get(name) for each in runs} for name in names}
     return told, tables.compare_table(runs, names)

@@ -27,6 +27,17 @@ SHOWN_SETTINGS = {
     "seed": "seed_everything",
 }
 """Settings that a run is shown with, and their keys."""
+SEARCH = "search.method.class_path"
+"""The key that configurations of searches have, beside those of training, which they do not read."""
+SHOWN_OF_SEARCHES = {
+    "policy": SHOWN_SETTINGS["policy"],
+    "method": SEARCH,
+    "tasks": SHOWN_SETTINGS["tasks"],
+    "programs asked for": "scoring.max_programs",
+    "minutes": "budget.minutes",
+    "seed": SHOWN_SETTINGS["seed"],
+}
+"""The same of a search."""
 
 
 def print_table(table: Table) -> None:
@@ -87,7 +98,8 @@ def show_table(run: RunSummary) -> Table:
     rows: dict[str, Any] = {"status": run.status, "error": run.error, "kind": run.kind, "label": run.label}
     rows |= {"started (UTC)": run.started, "seconds": run.seconds, "steps": run.steps}
     rows |= {f"tag {name}": value for name, value in run.tags.items()}
-    for name, key in SHOWN_SETTINGS.items():
+    shown = SHOWN_SETTINGS if SEARCH not in run.settings else SHOWN_OF_SEARCHES
+    for name, key in shown.items():
         rows[name] = _setting(run.settings, key)
     saved = [(f"checkpoint at {each.get('step')}", each.get("path")) for each in run.checkpoints]
     for name, value in (*rows.items(), *saved, *run.figures.items()):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 BUNDLED = ("tiny", "tiny-episodes", "writer")
 """Policies that come with the package, as `policy.loading` has them."""
+POINTS = "writer"
+"""The one among them whose tokens stand for columns, which no server knows."""
 HUB = "policy/qwen3"
 """The configuration that goes over a job's base for any other policy."""
 OWN = {"tiny": "policy/tiny", "writer": "policy/writer"}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from synthstats_lightning.jobs.translation.draft import Draft
+from synthstats_lightning.jobs.translation.value_types import argument_problems
 from synthstats_lightning.tasks import CSVTask, SimulatedTask, SimulatedTasks
 from synthstats_lightning.tasks.experiments import ExperimentTask, ExperimentTasks
 from synthstats_lightning.tasks.registry import BUNDLED_TASKS
@@ -128,7 +129,7 @@ def _simulated(draft: Draft, name: str, given: dict[str, Any], turns: int) -> En
             "rollout.env_config.first_seed must be left out where there are no instances, or seed says it,"
             f" got {first!r}"
         )
-    _check(draft, kind, given, ("simulator",), ("instances", "first_seed"))
+    _check(draft, kind, given, ("simulator",), ("instances", "first_seed"), ("seed",))
     for key, value, least in (("instances", number, 1), (own, first, 0)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             draft.problems.append(
@@ -164,15 +165,31 @@ def _refuse_services(draft: Draft) -> None:
 
 
 def _check(
-    draft: Draft, kind: type[Any], given: Mapping[str, Any], own: Sequence[str], more: Sequence[str] = ()
+    draft: Draft,
+    kind: type[Any],
+    given: Mapping[str, Any],
+    own: Sequence[str],
+    more: Sequence[str] = (),
+    told: Sequence[str] = (),
 ) -> None:
-    """Notes arguments that the task does not take."""
+    """Notes arguments that the task does not take, and values that are of another type.
+
+    Args:
+        draft: The configuration in the making.
+        kind: The class of the task.
+        given: Its arguments, as the job file has them.
+        own: Arguments that the job file says elsewhere.
+        more: Names that are taken beside the arguments.
+        told: Arguments whose values are checked elsewhere.
+    """
     known = [name for name in inspect.signature(kind).parameters if name not in own]
     for name in given:
         if name not in known:
             near = get_close_matches(name, [*known, *more], n=1)
             hint = f"; the nearest is {near[0]}" if near else ""
             draft.problems.append(f"rollout.env_config.{name} is no argument of {kind.__name__}{hint}")
+    typed = {name: value for name, value in given.items() if name not in told}
+    draft.problems += argument_problems(kind, typed, "rollout.env_config.")
 
 
 def _entry(kind: type[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,8 @@ def _unknown(given: str, name: str, value: Any, keys: Mapping[str, Key], job: st
         return f"{given} must be a table, got {value!r}"
     sections = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
     pool = sorted(sections) if isinstance(value, dict) else list(keys)
-    near = get_close_matches(name, pool, n=1, cutoff=0.5)
+    elsewhere = [key for key in pool if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    near = elsewhere if len(elsewhere) == 1 else get_close_matches(name, pool, n=1, cutoff=0.5)
     if not near:
         last = {key.rpartition(".")[2]: key for key in pool}
         near = [last[found] for found in get_close_matches(name.rpartition(".")[2], last, n=1)]

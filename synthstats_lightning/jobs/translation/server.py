@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from synthstats_lightning.jobs.translation.bundled import POINTS
 from synthstats_lightning.jobs.translation.draft import Draft
 from synthstats_lightning.jobs.translation.server_keys import SERVERS_OWN
 
@@ -36,6 +37,12 @@ def translate_server(draft: Draft, on_policy: bool) -> None:
         )
         return
     draft.put("rollouts.url", url)
+    goes_on = str(draft.given("policy.source", "")).endswith(".ckpt")  # by whatever policy it is of
+    if url is not None and not goes_on and draft.get("model.init_args.policy", POINTS) == POINTS:
+        draft.problems.append(
+            f"vllm.url must be left out for the policy {POINTS!r}, whose tokens stand for columns, which no"
+            " server knows; policy.base says another"
+        )
     if draft.given("training.weight_sync.enable") is False:
         draft.refuse("training.weight_sync.enable", "true: a server would write by the base model for ever")
     if on_policy:

@@ -29,6 +29,8 @@ TRANSLATORS: Mapping[JobKind, Callable[[Mapping[str, Any]], Draft]] = {
     "sft": translate_sft,
     "graph": translate_graph,
 }
+TYPES = ("online", "offline", "graph")
+"""What `[algorithm] type` can be."""
 NAMES: Mapping[JobKind, str] = {"rl": "an RL job", "sft": "an SFT job", "graph": "a graph search"}
 
 
@@ -68,6 +70,12 @@ def translate(document: Mapping[str, Any], kind: JobKind | None = None) -> Trans
     """
     found = job_kind(document) if kind is None else kind
     read = read_values(document, KEYS[found], NAMES[found])
+    if (told := algorithm_type(document)) not in (*TYPES, None):  # not what the keys of one kind say of it
+        read.problems[:] = [line for line in read.problems if not line.startswith("algorithm.type ")]
+        kinds = ", ".join(map(repr, TYPES))
+        read.problems.insert(
+            0, f"algorithm.type must be one of {kinds}, got {told!r}; read as {NAMES[found]}"
+        )
     draft = TRANSLATORS[found](read.values)
     return Translation(
         draft.configuration,
@@ -86,14 +94,27 @@ def job_kind(document: Mapping[str, Any]) -> JobKind:
     Args:
         document: What the file holds.
     """
-    algorithm = document.get("algorithm")
-    told = algorithm if isinstance(algorithm, Mapping) else {}
+    told = _algorithm(document)
     if "graph" in document or told.get("type") == "graph":
         return "graph"
     if told.get("type") == "offline" or told.get("method") == "sft":
         return "sft"
     named = told.get("type") == "online" or "method" in told
     return "sft" if not named and {"job", "hyperparameters"} & set(document) else "rl"
+
+
+def algorithm_type(document: Mapping[str, Any]) -> Any:
+    """What a file says `[algorithm] type` is; `None` where it says nothing.
+
+    Args:
+        document: What the file holds.
+    """
+    return _algorithm(document).get("type")
+
+
+def _algorithm(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    algorithm = document.get("algorithm")
+    return algorithm if isinstance(algorithm, Mapping) else {}
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

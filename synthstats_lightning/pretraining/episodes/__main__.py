@@ -99,7 +99,9 @@ def _log(line: str) -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Runs `pretrain_episodes` from the command line."""
-    jsonargparse.auto_cli(pretrain_episodes, args=args, as_positional=False, prog=PROGRAM_NAME)
+    jsonargparse.auto_cli(
+        pretrain_episodes, args=args, as_positional=False, prog=PROGRAM_NAME, allow_abbrev=False
+    )
 
 
 if __name__ == "__main__":

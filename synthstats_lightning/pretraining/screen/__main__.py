@@ -69,7 +69,7 @@ def _log(line: str) -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Runs `train_screen` from the command line."""
-    jsonargparse.auto_cli(train_screen, args=args, as_positional=False, prog=PROGRAM_NAME)
+    jsonargparse.auto_cli(train_screen, args=args, as_positional=False, prog=PROGRAM_NAME, allow_abbrev=False)
 
 
 if __name__ == "__main__":

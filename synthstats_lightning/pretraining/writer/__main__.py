@@ -36,7 +36,9 @@ def pretrain_writer(
 
 def main(args: list[str] | None = None) -> None:
     """Runs `pretrain_writer` from the command line."""
-    jsonargparse.auto_cli(pretrain_writer, args=args, as_positional=False, prog=PROGRAM_NAME)
+    jsonargparse.auto_cli(
+        pretrain_writer, args=args, as_positional=False, prog=PROGRAM_NAME, allow_abbrev=False
+    )
 
 
 if __name__ == "__main__":
