@@ -41,7 +41,9 @@ class Contexts(NamedTuple):
         minus: After which a number is taken off.
         added: After which a number's opposite is.
         over: Between a centre and its scale.
-        ending: That may end a number.
+        openings: That a column may stand behind: of an index, of a centre with a scale, of a knot; a kind
+            more is any other.
+        ending: That end a number there: of any other opening first, then of these.
         digits: The digits, from 0 on.
         point: The decimal point.
     """
@@ -58,7 +60,8 @@ class Contexts(NamedTuple):
     minus: frozenset[int]
     added: frozenset[int]
     over: frozenset[int]
-    ending: frozenset[int]
+    openings: tuple[frozenset[int], ...]
+    ending: tuple[frozenset[int], ...]
     digits: tuple[int, ...]
     point: int
 
@@ -90,6 +93,9 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
     def exactly(wanted: str) -> frozenset[int]:
         return frozenset(token for token, text in texts.items() if text == wanted)
 
+    def starting(begin: str) -> frozenset[int]:
+        return frozenset(token for token, text in texts.items() if text.startswith(begin))
+
     alone = {text: token for token, text in texts.items()}
 
     return Contexts(
@@ -101,11 +107,12 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
         that("sqrt("),
         that("shape"),
         that("["),
-        frozenset(token for token, text in texts.items() if text.startswith(")")),
+        starting(")"),
         exactly(" - "),
         exactly(" - -"),
         exactly(")/"),
-        frozenset(token for token, text in texts.items() if text.startswith((")", "]", ","))),
+        (that("["), that("(("), that("mum(")),
+        (starting(")"), starting("]"), exactly(")/"), starting(",")),
         tuple(alone[str(digit)] for digit in range(10)),
         alone["."],
     )

@@ -233,14 +233,18 @@ class PointerSpelling:
     def _numbers(self) -> NumberRule:
         """Signs and digits, without columns."""
         of = self._contexts
-        marks = torch.zeros(5, self.size, dtype=torch.bool)
-        for row, tokens in enumerate((of.minus, of.added, of.over, of.indexing, of.ending)):
+        marks = torch.zeros(3 + len(of.ending), self.size, dtype=torch.bool)
+        for row, tokens in enumerate((of.minus, of.added, of.over, *of.ending)):
             marks[row, list(tokens)] = True
+        opening = torch.zeros(self.size, dtype=torch.int64)
+        for kind, tokens in enumerate(of.openings, start=1):
+            opening[list(tokens)] = kind
         digit = torch.full((self.size,), -1)
         digit[list(of.digits)] = torch.arange(10)
         nothing = torch.full((1, self.size), torch.nan, dtype=torch.float64)
-        minus, added, over, opening, ending = marks.unbind(0)
         digits = torch.tensor(of.digits)
+        minus, added, over = marks[:3]
+        ending = marks[3:]
         return NumberRule(nothing, nothing, minus, added, over, opening, ending, digit, digits, of.point)
 
     @cached_property

@@ -23,10 +23,13 @@ LONGEST = 10
 """Most digits that may follow before the decimal point."""
 BEGINNING = 16
 """Tokens of a prompt's end that a number may have begun in."""
-ROW, STAGE, INDEXING, LOW, HIGH, SPAN, VALUE, DECIMALS, COUNT, STATE = range(10)
-"""Entries of the state of one place: its prompt; what was written last; whether an index was opened; the
-interval that is left, and the column's span; the digits as a whole number, how many are behind the decimal
-point, -1 without one, and how many there are. The last is the number of entries."""
+ROW, STAGE, OPENED, PLACE, LOW, HIGH, SPAN, VALUE, DECIMALS, COUNT, STATE = range(11)
+"""Entries of the state of one place: its prompt; what was written last; which kind of opening the last token
+is, and which the column stands behind; the interval that is left, and the column's span; the digits as a
+whole number, how many are behind the decimal point, -1 without one, and how many there are. The last is the
+number of entries."""
+INDEX = 1.0
+"""The kind of opening that an index stands behind."""
 COLUMN, NUMBER = 1.0, 2.0
 """Stages: behind a column, and behind a sign with perhaps some digits."""
 
@@ -40,8 +43,8 @@ class NumberRule(NamedTuple):
         minus: Tokens behind which a number is taken off.
         added: Tokens behind which the number's opposite is.
         over: Tokens between a centre and its scale.
-        opening: Tokens behind which an index comes.
-        ending: Tokens that may end a number: brackets and commas.
+        opening: The kind of opening that a token is: 0 for none in particular, 1 of an index.
+        ending: Tokens that end a number behind a column, by the kind of opening that stands before that.
         digit: The digit that a token is; -1 for none.
         digits: The tokens of the ten digits.
         point: The token of the decimal point.
@@ -52,8 +55,8 @@ class NumberRule(NamedTuple):
     minus: Bool[Tensor, " vocabulary"]
     added: Bool[Tensor, " vocabulary"]
     over: Bool[Tensor, " vocabulary"]
-    opening: Bool[Tensor, " vocabulary"]
-    ending: Bool[Tensor, " vocabulary"]
+    opening: Int[Tensor, " vocabulary"]
+    ending: Bool[Tensor, "kinds vocabulary"]
     digit: Int[Tensor, " vocabulary"]
     digits: Int[Tensor, 10]
     point: int
@@ -97,9 +100,9 @@ def advance(
     """
     known = (tokens >= 0) & (tokens < len(rule.digit))
     token = tokens.where(known, 0)
-    row, stage, indexing, low, high, span, value, decimals, count = state.unbind(-1)
+    row, stage, opened, place, low, high, span, value, decimals, count = state.unbind(-1)
     least, most = (table[row.long(), token].where(known, torch.nan) for table in (rule.low, rule.high))
-    column, index = ~least.isnan(), indexing > 0
+    column, index = ~least.isnan(), opened == INDEX
     # an index is counted from the smallest place on
     reach = torch.where(index, 0.0, BEYOND * (most - least))
     most = torch.where(index, least, most)
@@ -114,7 +117,9 @@ def advance(
     number = begins | scaled | longer | pointed
     fresh = begins | scaled | column
     stage = torch.where(column, COLUMN, torch.where(number, NUMBER, 0.0))
-    indexing = (known & rule.opening[token]).to(value.dtype)
+    # a scale's bracket is any
+    place = torch.where(column, opened, torch.where(scaled, 0.0, place))
+    opened = rule.opening[token].to(value.dtype).where(known, 0.0)
     low = torch.where(column, least - reach, torch.where(scaled, SCALES[0] * span, low))
     high = torch.where(column, most + reach, torch.where(scaled, SCALES[1] * span, high))
     low, high = torch.where(begins, left, low), torch.where(begins, right, high)
@@ -123,7 +128,7 @@ def advance(
     counted = torch.where(pointed, 0.0, decimals + (longer & (decimals >= 0)).to(value.dtype))
     decimals = torch.where(fresh, -1.0, counted)
     count = torch.where(fresh, 0.0, count + longer.to(value.dtype))
-    return torch.stack([row, stage, indexing, low, high, span, value, decimals, count], -1)
+    return torch.stack([row, stage, opened, place, low, high, span, value, decimals, count], -1)
 
 
 def before_each(
@@ -174,7 +179,7 @@ def limited(
     point = whole & ~empty & (value + 1.0 > low) & (value <= high)
     ends = empty | ((value / parts >= low) & (value / parts <= high))
     # a policy that is sure of a digit that it may not write knows little of what else to write
-    bad = ~ends[:, None] | (~empty[:, None] & ~rule.ending)
+    bad = ~ends[:, None] | (~empty[:, None] & ~rule.ending[state[:, PLACE].long()])
     bad[:, rule.digits] = ~digits
     bad[:, rule.point] = ~point & ~empty
     bad &= (state[:, STAGE] == NUMBER)[:, None]

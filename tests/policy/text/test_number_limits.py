@@ -15,20 +15,23 @@ from synthstats_lightning.policy.text.token_limits import TokenLimits
 from synthstats_lightning.policy.text.unlikely import UNLIKELY
 from synthstats_lightning.tasks import Task, task_prompt
 
-TEXTS = [*map(str, range(10)), ".", "<c>", "<d>", " - ", " - -", ")/", "[", "x", ")"]
+TEXTS = [*map(str, range(10)), ".", "<c>", "<d>", " - ", " - -", ")/", "[", "((", "x", ")", "]"]
 ID = {text: token for token, text in enumerate(TEXTS)}
 RANGES = {"<c>": (3.0, 17.0123456), "<d>": (-40.0, -8.0123456)}
 WIDE = 14.0123456
+ENDS = ({")", ")/"}, {"]"}, {")/"})
+"""What ends a number where nothing, an index or a scaled centre was opened."""
 
 
 def rule(ranges=RANGES, prompts=1):
     ends = torch.full((2, prompts, len(TEXTS)), torch.nan, dtype=torch.float64)
     for column, values in ranges.items():
         ends[:, :, ID[column]] = torch.tensor(values, dtype=torch.float64)[:, None]
-    marks = [torch.tensor([text == mark for text in TEXTS]) for mark in (" - ", " - -", ")/", "[")]
-    marks += [torch.tensor([text.startswith(")") for text in TEXTS])]
+    marks = [torch.tensor([text == mark for text in TEXTS]) for mark in (" - ", " - -", ")/")]
+    opening = torch.tensor([{"[": 1, "((": 2}.get(text, 0) for text in TEXTS])
+    ending = torch.tensor([[text in ends for text in TEXTS] for ends in ENDS])
     digit = torch.tensor([int(text) if text.isdigit() else -1 for text in TEXTS])
-    return NumberRule(*ends, *marks, digit, torch.arange(10), ID["."])
+    return NumberRule(*ends, *marks, opening, ending, digit, torch.arange(10), ID["."])
 
 
 def unlikely(texts, ranges=RANGES):
@@ -53,16 +56,17 @@ EVERY = numbers()
 
 
 @pytest.mark.parametrize(
-    ("texts", "low", "high"),
+    ("texts", "low", "high", "ends"),
     [
-        (["<c>", " - "], 3.0 - WIDE * BEYOND, 17.0123456 + WIDE * BEYOND),
-        (["<d>", " - -"], 8.0123456 - 31.9876544 * BEYOND, 40.0 + 31.9876544 * BEYOND),
-        (["[", "<c>", " - "], 3.0, 3.0),
-        (["<c>", " - ", "9", ")/"], SCALES[0] * WIDE, SCALES[1] * WIDE),
+        (["<c>", " - "], 3.0 - WIDE * BEYOND, 17.0123456 + WIDE * BEYOND, ENDS[0]),
+        (["<d>", " - -"], 8.0123456 - 31.9876544 * BEYOND, 40.0 + 31.9876544 * BEYOND, ENDS[0]),
+        (["[", "<c>", " - "], 3.0, 3.0, ENDS[1]),
+        (["((", "<c>", " - "], 3.0 - WIDE * BEYOND, 17.0123456 + WIDE * BEYOND, ENDS[2]),
+        (["((", "<c>", " - ", "9", ")/"], SCALES[0] * WIDE, SCALES[1] * WIDE, ENDS[0]),
     ],
-    ids=["place", "negative", "index", "scale"],
+    ids=["place", "negative", "index", "centre", "scale"],
 )
-def test_numbers_stay_in_their_interval(texts, low, high):
+def test_numbers_stay_in_their_interval(texts, low, high, ends):
     inside = [text for text in EVERY if low <= float(text) <= high]
     beginnings = {text[:length] for text in inside for length in range(len(text) + 1)}
     rng = np.random.default_rng(3)
@@ -75,9 +79,9 @@ def test_numbers_stay_in_their_interval(texts, low, high):
         if len(written.partition(".")[2]) == 0:  # of more decimals there are numbers that are not tried
             expected = {d for d in "0123456789" if written + d not in beginnings}
             assert {text for text in found if text.isdigit()} == expected, written
-        # a number ends where it is inside, with a bracket
+        # a number ends where it is inside, as what was opened before it does
         others = set(TEXTS) - set("0123456789.")
-        never = others - {")", ")/"} if written else set()
+        never = others - ends if written else set()
         ended = not written or (not written.endswith(".") and low <= float(written) <= high)
         if not written.endswith("."):
             assert found & others == (never if ended else others), written
@@ -95,7 +99,7 @@ def test_what_is_no_place_of_a_column_is_free():
 
 def test_states_are_the_same_step_by_step_and_at_once():
     rng = np.random.default_rng(4)
-    likely = np.array([1.0] * 10 + [4.0, 8.0, 8.0, 16.0, 8.0, 6.0, 3.0, 1.0, 1.0])
+    likely = np.array([1.0] * 10 + [4.0, 8.0, 8.0, 16.0, 8.0, 6.0, 3.0, 3.0, 1.0, 1.0, 1.0])
     programs = torch.tensor(rng.choice(len(TEXTS), (6, 60), p=likely / likely.sum()))
     other = {"<c>": (100.0, 900.0)}
     both = [torch.stack([one[0], two[0]]) for one, two in zip(rule()[:2], rule(other)[:2], strict=True)]
