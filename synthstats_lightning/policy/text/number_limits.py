@@ -160,6 +160,10 @@ def limited(
         logits: What the language model gives each token.
         state: The states before them.
     """
+    some = (state[:, STAGE] == NUMBER).nonzero()[:, 0]
+    if len(some) == 0:
+        return logits
+    state = state[some]
     low, high, value, decimals, count = state[:, [LOW, HIGH, VALUE, DECIMALS, COUNT]].unbind(1)
     # an interval's ends are those of texts of six digits, but for one whole number that an index begins at
     rounding = 1e-6 * torch.maximum(low.abs(), high.abs()).where(low < high, 0.0)
@@ -182,5 +186,4 @@ def limited(
     bad = ~ends[:, None] | (~empty[:, None] & ~rule.ending[state[:, PLACE].long()])
     bad[:, rule.digits] = ~digits
     bad[:, rule.point] = ~point & ~empty
-    bad &= (state[:, STAGE] == NUMBER)[:, None]
-    return logits - UNLIKELY * bad.to(logits.dtype)
+    return logits.index_add(0, some, bad.to(logits.dtype), alpha=-UNLIKELY)
