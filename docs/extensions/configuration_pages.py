@@ -146,6 +146,7 @@ SECTION_TEXTS = {
     "budget": "Time for a whole run, the report included; off with `budget.minutes: null`.",
     "rollouts": "Training programs from inference servers.",
     "scoring": "Sampling, reward and workers.",
+    "regressions": "What an analyst would write first, scored before anything else; off with `families: 0`.",
     "proposals": "Programs of a chat model that the policy learns from; off with `proposals.url: null`.",
     "report": "What a run shows at its end; off with `report.num_programs: null`.",
     "checkpoint": "Lightning's own `ModelCheckpoint`.",

@@ -14,6 +14,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveCon
 
 from synthstats_lightning.callbacks import PosteriorReport, ProgramScoring
 from synthstats_lightning.callbacks.posterior_report import INTERRUPTED_SECONDS
+from synthstats_lightning.callbacks.proposals.first_regressions import FirstRegressions
 from synthstats_lightning.callbacks.time_budget import TimeBudget
 from synthstats_lightning.cli.errors import fail
 from synthstats_lightning.cli.lightning import GFlowNetCLI, RunParser, run_lightning
@@ -74,6 +75,7 @@ class SearchCLI(GFlowNetCLI):
         scoring = next(made for made in callbacks if isinstance(made, ProgramScoring))
         budget = next((made for made in callbacks if isinstance(made, TimeBudget)), None)
         report = next((made for made in callbacks if isinstance(made, PosteriorReport)), None)
+        regressions = next((made for made in callbacks if isinstance(made, FirstRegressions)), None)
         tasks = self._tasks(settings, scoring, budget)
         folder = Path(settings.folder or self.trainer.log_dir or self.trainer.default_root_dir)
         again = bool(journals(folder))
@@ -89,6 +91,7 @@ class SearchCLI(GFlowNetCLI):
             context=self.trainer.precision_plugin.forward_context,
             deadline=math.inf if budget is None else budget.end - budget.report_seconds,
             most_proposals=settings.most_proposals,
+            families=0 if regressions is None else regressions.families,
             tell=_Teller(),
         )
         self.searched = made

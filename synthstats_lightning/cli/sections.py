@@ -22,6 +22,7 @@ from synthstats_lightning.callbacks.course.free_cores import FreeCores
 from synthstats_lightning.callbacks.episodes.episode_scoring import EpisodeScoring
 from synthstats_lightning.callbacks.proposals.chat_evaluation import ChatEvaluation
 from synthstats_lightning.callbacks.proposals.chat_proposals import ChatProposals
+from synthstats_lightning.callbacks.proposals.first_regressions import FirstRegressions
 from synthstats_lightning.callbacks.run_progress import RunProgress
 from synthstats_lightning.callbacks.time_budget import TimeBudget
 from synthstats_lightning.rollouts import ServerRollouts
@@ -31,6 +32,7 @@ from synthstats_lightning.tasks.experiments.experiment_task import ExperimentTas
 SECTIONS: dict[str, type[Callback]] = {
     "budget": TimeBudget,
     "rollouts": ServerRollouts,
+    "regressions": FirstRegressions,
     "scoring": ProgramScoring,
     "proposals": ChatProposals,
     "metrics": TrainingMetrics,
@@ -108,6 +110,8 @@ def section_callbacks(config: Namespace, tasks: Sequence[Any], fits: bool = Fals
     rollouts = ServerRollouts(**config.rollouts)
     if rollouts.asked:  # before what samples: a round is written under the version just published
         made.append(rollouts)
+    if config.regressions.families:  # before what scores: they are handed over before the warm-up
+        made.append(FirstRegressions(**config.regressions))
     made.append(EpisodeScoring(**scoring) if episodes else ProgramScoring(**scoring))
     if config.proposals.url and scoring["max_programs"] is not None:
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
@@ -48,6 +48,7 @@ def search(
     task_index: int = 0,
     deadline: float = math.inf,
     most_proposals: int | None = None,
+    first: Sequence[Proposal] = (),
     show: Callable[[Progress], None] | None = None,
 ) -> Progress:
     """Asks, scores and tells until the budget is used, the time is up, or there is nothing new.
@@ -64,6 +65,7 @@ def search(
         deadline: When to end, on the clock of `time.monotonic`; scores that are still missing are left out.
         most_proposals: Proposals after which the search ends whatever it has found; by default twenty for
             each program of the budget, and no bound without one.
+        first: Programs that are taken before the searcher is asked, which is not told of them.
         show: Is told how far the search has come, after every round.
 
     Returns:
@@ -83,27 +85,30 @@ def search(
         take(progress.rounds, scored)
         return scored
 
+    def scored(asked: Sequence[Proposal]) -> list[Scored]:
+        for proposal in asked:
+            if proposal.stopped and not budget.admits(task_index, proposal.source):
+                progress.ended = SPENT
+                break
+            waiting.append((proposal, score(proposal) if proposal.stopped else _truncated(proposal)))
+        found: list[Scored] = []
+        while waiting:
+            proposal, future = waiting[0]
+            if not _comes(future, deadline):
+                progress.ended = TIME
+                break
+            waiting.pop(0)
+            found.append(keep(proposal, future))
+        return found
+
     try:
+        scored(first)
         while not progress.ended:
             asked = searcher.ask()
             if not asked:
                 progress.ended = OVER
                 break
-            waiting = []
-            for proposal in asked:
-                if proposal.stopped and not budget.admits(task_index, proposal.source):
-                    progress.ended = SPENT
-                    break
-                waiting.append((proposal, score(proposal) if proposal.stopped else _truncated(proposal)))
-            told: list[Scored] = []
-            while waiting:
-                proposal, future = waiting[0]
-                if not _comes(future, deadline):
-                    progress.ended = TIME
-                    break
-                waiting.pop(0)
-                told.append(keep(proposal, future))
-            searcher.tell(told)
+            searcher.tell(scored(asked))
             progress.rounds += 1
             progress.programs = len(known)
             if show is not None:

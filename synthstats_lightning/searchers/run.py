@@ -11,10 +11,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
+from synthstats_lightning.callbacks.proposals.first_regressions import MOST_OF_BUDGET, ORIGIN
 from synthstats_lightning.callbacks.run_parts import run_workers
 from synthstats_lightning.callbacks.sample_scorer import PendingProgram, SampleScorer
 from synthstats_lightning.learning.sampling_module import SamplingModule
 from synthstats_lightning.pool.program_budget import ProgramBudget
+from synthstats_lightning.pretraining.wide.regressions import regressions
 from synthstats_lightning.reports.journal import RecordJournal, journals
 from synthstats_lightning.reports.records import ProgramRecords
 from synthstats_lightning.reports.search_outcome import SearchOutcome, TaskOutcome
@@ -26,6 +28,7 @@ from synthstats_lightning.searchers.policy_writer import PolicyWriter
 from synthstats_lightning.searchers.proposal import Proposal, Scored
 from synthstats_lightning.searchers.searcher import Searcher
 from synthstats_lightning.tasks import Task
+from synthstats_lightning.tasks.proposal import rows_that_count
 
 
 class SearchRun:
@@ -43,6 +46,8 @@ class SearchRun:
         context: Of the precision that the policy is run in.
         deadline: When the search ends, on the clock of `time.monotonic`.
         most_proposals: After how many proposals a task's search ends; see `searchers.loop.search`.
+        families: Families of the response of which regressions on the columns are scored first, see
+            `pretraining.wide.regressions`; 0 for none.
         tell: Is told how far the search of a task has come.
 
     Attributes:
@@ -60,11 +65,12 @@ class SearchRun:
         context: Callable[[], AbstractContextManager[object]] = nullcontext,
         deadline: float = math.inf,
         most_proposals: int | None = None,
+        families: int = 0,
         tell: Callable[[str, Progress, int | None], None] | None = None,
     ) -> None:
         self.searcher, self.module, self.scoring, self.folder = searcher, module, scoring, folder
         self.context, self.deadline = context, deadline
-        self.most_proposals, self.tell = most_proposals, tell
+        self.most_proposals, self.families, self.tell = most_proposals, families, tell
         self.journal = RecordJournal(ProgramRecords(capacity=scoring.max_records))
         self.outcomes: dict[str, TaskOutcome] = {}
         self.scorer: SampleScorer | None = None
@@ -130,8 +136,14 @@ class SearchRun:
         def score(proposal: Proposal) -> Future[Score]:
             return scorer.score(proposal.source, index)
 
+        regression = writer.read(regressions(task, self.families) if rows_that_count(task) else [])
+        most = None if number is None else number // MOST_OF_BUDGET
+        first = [given for given in regression if given is not None][:most]
+
         def take(step: int, scored: Scored) -> None:
-            self._keep(scorer, index, step, scored, fresh=own.independent and scored.proposal.drawn)
+            given = any(scored.proposal is each for each in first)
+            fresh = own.independent and scored.proposal.drawn
+            self._keep(scorer, index, step, scored, fresh=fresh, origin=ORIGIN if given else "")
 
         found = search(
             own,
@@ -141,6 +153,7 @@ class SearchRun:
             task_index=index,
             deadline=deadline,
             most_proposals=self.most_proposals,
+            first=first,
             show=None if tell is None else lambda progress: tell(task.name, progress, number),
         )
         self.journal.sync()
@@ -158,14 +171,18 @@ class SearchRun:
             effective_sample_size=estimate.effective_sample_size,
         )
 
-    def _keep(self, scorer: SampleScorer, index: int, step: int, scored: Scored, *, fresh: bool) -> None:
+    def _keep(
+        self, scorer: SampleScorer, index: int, step: int, scored: Scored, *, fresh: bool, origin: str
+    ) -> None:
         """Writes a program; one that was drawn with a known probability counts for what was not found."""
         proposal, future = scored.proposal, Future[Score]()
         future.set_result(scored.score)
         given = proposal.log_prob, proposal.reference_log_prob, future, step
         pending = PendingProgram(index, proposal.source, proposal.program_ids, *given, span=proposal.span)
         record = scorer.record(pending)
-        record.fresh = int(fresh)
+        record.fresh, record.origin = int(fresh), origin
+        if origin:
+            record.count = 0
         self.journal.add(record)
 
     def _outcome(self, tasks: int) -> SearchOutcome:

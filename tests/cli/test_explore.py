@@ -149,6 +149,7 @@ def test_the_policy_reads_the_data_where_nothing_says_another(tmp_path, given, p
     config = printed(written(tmp_path), "--response", "height", *given)
     assert config["model"]["init_args"]["policy"] == policy
     assert config["data"]["init_args"]["proposal"] == proposal
+    assert config["regressions"]["families"] == (3 if policy == "writer" else 0)
 
 
 def test_methods_share_a_budget_of_programs(tmp_path):

@@ -8,9 +8,11 @@ import pytest
 from lightning.pytorch import Trainer
 
 from synthstats_lightning import GFlowNetModule, PosteriorReport, ProgramScoring, ReplayDataModule
+from synthstats_lightning.callbacks.proposals.first_regressions import ORIGIN
 from synthstats_lightning.cli.main import main
 from synthstats_lightning.objectives import GRPO, TrajectoryBalance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
+from synthstats_lightning.pretraining.wide.regressions import regressions
 from synthstats_lightning.reports.from_folder import from_folder
 from synthstats_lightning.reports.journal import read_records
 from synthstats_lightning.reports.run_posterior import load_posterior
@@ -36,9 +38,9 @@ def module():
     return made
 
 
-def searched(searcher, module, folder, programs):
+def searched(searcher, module, folder, programs, families=0):
     scoring = ProgramScoring(max_programs=programs, executor=FakeExecutor())
-    made = SearchRun(searcher, module, scoring, folder)
+    made = SearchRun(searcher, module, scoring, folder, families=families)
     try:
         return made.run([get_task("dugongs")])
     finally:
@@ -62,6 +64,20 @@ def test_a_search_that_goes_on_is_one_that_never_stopped(searcher, module, tmp_p
     first, second = at_once.tasks["dugongs"], twice.tasks["dugongs"]
     assert first.programs == 20
     assert (first.programs, first.proposals, first.log_z) == (second.programs, second.proposals, second.log_z)
+
+
+def test_regressions_come_first(module, tmp_path):
+    expected = set(regressions(get_task("dugongs"), 2))
+    outcome = searched(Evolution(6), module, tmp_path, 24, families=2)
+    assert outcome.tasks["dugongs"].programs == 24
+    given = [record for record in read_records(tmp_path) if record.origin]
+    assert {record.source for record in given} == expected
+    assert {(record.origin, record.count, record.fresh) for record in given} == {(ORIGIN, 0, 0)}
+    assert all(record.reference_log_prob < 0 for record in given)
+    assert sum(not record.origin for record in read_records(tmp_path)) == 24 - len(expected)
+    before = lines(tmp_path)
+    searched(Evolution(6), module, tmp_path, 24, families=2)
+    assert lines(tmp_path) == before
 
 
 @pytest.mark.parametrize("searcher", METHODS, ids=lambda each: type(each).__name__)

@@ -9,22 +9,18 @@ from typing import Any, Literal, get_args
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
-from synthstats_lightning.callbacks.demonstrations import GivenProgram, scored_programs
 from synthstats_lightning.callbacks.program_scoring import ProgramScoring
+from synthstats_lightning.callbacks.proposals.given_programs import GivenPrograms
 from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.learning.loops import is_log_step
 from synthstats_lightning.module import GFlowNetModule
 from synthstats_lightning.policy import Environment
-from synthstats_lightning.replay import ReplayBuffer, Trajectory
+from synthstats_lightning.replay import ReplayBuffer
 from synthstats_lightning.rollouts import RolloutError
 from synthstats_lightning.rollouts.chat_writer import ChatProgram, ChatSettings, ChatWriter
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
-from synthstats_lightning.runtime.single_precision import is_finite
 
 OnFailure = Literal["warn", "stop"]
-TOO_LONG, NOT_WRITABLE, KNOWN, IMPOSSIBLE = "too_long", "not_writable", "known", "impossible"
-"""Programs that came and are not taken: longer than the policy may write, not spelled by its tokens, in the
-buffer already, or of probability 0."""
 
 
 class ChatProposals(Callback):
@@ -88,11 +84,10 @@ class ChatProposals(Callback):
         self.programs = programs
         self.every_n_steps = every_n_steps
         self.on_failure = on_failure
-        self.counts: Counter[str] = Counter()
-        self.failures: Counter[str] = Counter()
+        self.asked = 0
+        self.given = GivenPrograms()
         self.writer = None if url is None else ChatWriter(model or "", url, settings)
         self._asked: list[tuple[int, Future[ChatProgram]]] = []
-        self._given: list[GivenProgram] = []
         self._step = -1
 
     def check(self, module: object, data: object) -> None:
@@ -153,41 +148,43 @@ class ChatProposals(Callback):
             return
         scoring, module = scoring_and_module(trainer, pl_module, self)
         self._take(trainer, scoring, module, False)
-        for program in self._given:
-            scoring.scorer.pool.withdraw(program.source, scoring.scorer.tasks[program.row.task_index])
-        left = len(self._asked) + len(self._given)
-        failed = ", ".join(f"{name} {number}" for name, number in self.failures.most_common())
+        left = len(self._asked) + self.given.withdraw(scoring)
+        failed = ", ".join(f"{name} {number}" for name, number in self.given.failures.most_common())
         rank_zero_info(
-            f"proposals of {self.writer.name}: {self.counts['asked']} asked for,"
-            f" {self.counts['added']} added, {left} still under way; not taken: {failed or 'none'}"
+            f"proposals of {self.writer.name}: {self.asked} asked for,"
+            f" {self.given.added} added, {left} still under way; not taken: {failed or 'none'}"
         )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Ends what waits for the endpoint."""
-        self._asked, self._given = [], []
+        self._asked = []
+        self.given.forget()
         if self.writer is not None:
             self.writer.close()
 
     def state_dict(self) -> dict[str, Any]:
         """What has been counted; requests under way are dropped."""
-        return {"counts": dict(self.counts), "failures": dict(self.failures)}
+        counts = {"asked": self.asked, "added": self.given.added}
+        return {"counts": counts, "failures": dict(self.given.failures)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` saved."""
-        self.counts, self.failures = Counter(state_dict["counts"]), Counter(state_dict["failures"])
+        counts = Counter(state_dict["counts"])
+        self.asked, self.given.added = counts["asked"], counts["added"]
+        self.given.failures = Counter(state_dict["failures"])
 
     def _totals(self) -> Counter[str]:
         """Counts of this rank, as they are logged."""
-        return Counter(self.counts) + Counter(failed=sum(self.failures.values()))
+        return Counter(asked=self.asked, added=self.given.added, failed=self.given.failures.total())
 
     def _ask(self, scoring: ProgramScoring) -> None:
-        if self._asked or self._given or self.writer is None:
+        if self._asked or len(self.given) or self.writer is None:
             return  # the round before is under way
         rank, size = rank_and_size()
         own = self.programs // size + (rank < self.programs % size)
         for index, futures in enumerate(self.writer.begin(scoring.scorer.prompts, own)):
             self._asked += [(index, future) for future in futures]
-        self.counts["asked"] += own * len(scoring.scorer.prompts)
+        self.asked += own * len(scoring.scorer.prompts)
 
     def _take(self, trainer: Trainer, scoring: ProgramScoring, module: GFlowNetModule, waits: bool) -> None:
         """Hands programs that have come to the workers, and stores those that have a score."""
@@ -200,23 +197,7 @@ class ChatProposals(Callback):
                 self._submit(scoring, module, buffer, index, future.result())
             else:
                 self._asked.append((index, future))
-        if waits:
-            wait([program.score for program in self._given])
-        done = [program for program in self._given if program.score.done()]
-        self._given = [program for program in self._given if not program.score.done()]
-        present, step = scoring.tempering.present, trainer.global_step
-        with trainer.precision_plugin.forward_context():
-            found = scored_programs(done, scoring.scorer, module, buffer, present, step)
-        for _, record, trajectory in found:
-            if not is_finite([record.log_prob, record.reference_log_prob]).all():
-                self.failures[IMPOSSIBLE] += 1
-                continue
-            scoring.journal.add(record)
-            if trajectory is None:
-                self.failures[str(record.score.failure)] += 1
-            else:
-                buffer.merge([trajectory])
-                self.counts["added"] += 1
+        self.given.take(trainer, scoring, module, waits)
 
     def _submit(
         self,
@@ -229,27 +210,15 @@ class ChatProposals(Callback):
         if program.failure:
             self._failed(program)
             return
-        policy, limit = module.loaded_policy, module.sampling.max_new_tokens
-        facts = scoring.scorer.prompts[task_index].facts
-        ids = tuple(policy.encode_program(program.source, facts))
-        row = Trajectory(task_index, ids, 0.0, 0.0)
-        if len(ids) > limit:
-            self.failures[TOO_LONG] += 1
-        elif policy.decode(ids, facts) != program.source:
-            self.failures[NOT_WRITABLE] += 1
-        elif row in buffer or any(each.row == row for each in self._given):
-            self.failures[KNOWN] += 1
-        else:
-            score = scoring.scorer.score(program.source, task_index)
-            origin = "" if self.writer is None else self.writer.name
-            self._given.append(GivenProgram(program.source, row, score, "a proposal", origin))
+        origin = "" if self.writer is None else self.writer.name
+        self.given.submit(scoring, module, buffer, task_index, program.source, "a proposal", origin)
 
     def _failed(self, program: ChatProgram) -> None:
         if self.on_failure == "stop":
             raise RolloutError(f"proposals: {program.message}")
-        if not self.failures[program.failure]:
+        if not self.given.failures[program.failure]:
             rank_zero_warn(f"proposals: {program.message}; further ones of this kind are only counted")
-        self.failures[program.failure] += 1
+        self.given.failures[program.failure] += 1
 
 
 def _replayed(buffer: ReplayBuffer) -> bool:

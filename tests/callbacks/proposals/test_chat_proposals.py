@@ -106,15 +106,18 @@ def test_a_run_learns_from_proposals(tmp_path):
         assert ids not in [each.program_ids for each in data.buffer.recent]
     # the first was proposed before training: under a new adapter, which changes nothing
     assert records[0].log_prob == pytest.approx(records[0].reference_log_prob, abs=1e-3)
-    assert proposals.counts == {"asked": 8, "added": 2}
-    assert proposals.failures == {"cut_off": 1, "status": 1, "too_long": 1, "known": 3}
+    assert (proposals.asked, proposals.given.added) == (8, 2)
+    assert proposals.given.failures == {"cut_off": 1, "status": 1, "too_long": 1, "known": 3}
     metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
     assert metrics["proposals/asked"] == 8
     assert metrics["proposals/added"] == 2
     assert metrics["proposals/failed"] == 6
     again = ChatProposals(server.url, "strong")
     again.load_state_dict(proposals.state_dict())
-    assert again.state_dict() == {"counts": proposals.counts, "failures": proposals.failures}
+    assert again.state_dict() == {
+        "counts": {"asked": proposals.asked, "added": proposals.given.added},
+        "failures": dict(proposals.given.failures),
+    }
     # the report
     everything = list(read_records(tmp_path))
     figures = by_origin(everything)
@@ -143,7 +146,7 @@ def test_training_does_not_wait_for_an_endpoint(tmp_path):
         finally:
             over.set()
     # one round, which was under way all the time
-    assert proposals.counts == {"asked": 1}
+    assert (proposals.asked, proposals.given.added) == (1, 0)
     assert len(data.buffer)
 
 

@@ -1,0 +1,113 @@
+"""The regressions that are written first: what they regress on, and which rows are looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from synthstats_lightning import ProgramScorer
+from synthstats_lightning.pretraining.wide.regressions import MOST_FAMILIES, regressions
+from synthstats_lightning.tasks import CSVTask, Task
+from synthstats_lightning.tasks.default_regression import default_regression
+
+
+def written(path, columns):
+    names = list(columns)
+    rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("\n".join([",".join(names), *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def factorial(tmp_path):
+    """Counts by three categories and a number, each of which matters."""
+    rng = np.random.default_rng(3)
+    n = 240
+    first, second, third = (rng.integers(0, levels, n) for levels in (3, 4, 6))
+    x = rng.uniform(5.0, 9.0, n)
+    rate = np.exp(0.5 + 0.7 * first - 0.5 * (second == 2) + 0.15 * third + 0.4 * (x - 7))
+    columns = {
+        "kind": [f"k{value}" for value in first],
+        "mask": [f"m{value}" for value in second],
+        "pad": [f"p{value}" for value in third],
+        "x": np.round(x, 3),
+        "skips": rng.poisson(rate),
+    }
+    return CSVTask(written(tmp_path / "solder.csv", columns), "skips")
+
+
+def test_every_column_has_its_part(factorial):
+    found = regressions(factorial)
+    assert len(found) == len(set(found))
+    first = found[0]
+    assert "NegativeBinomial" in first
+    for name in ("kind_code", "mask_code", "pad_code"):
+        assert f"[{name}]" in first
+    assert "*x_z" in first
+    assert "Poisson" in found[1]
+
+
+def test_they_do_at_least_as_well_as_the_default(factorial):
+    with ProgramScorer() as scorer:
+        default = scorer.score(default_regression(factorial), factorial)
+        scores = [scorer.score(source, factorial) for source in regressions(factorial)]
+    assert all(score.scored for score in scores)
+    assert max(score.elpd for score in scores) > default.elpd - 2.0
+
+
+def test_columns_that_explain_nothing_are_left_out_of_some():
+    rng = np.random.default_rng(0)
+    data = {f"x{place}": rng.normal(size=80) for place in range(6)}
+    response = 2.0 * data["x1"] - 3.0 * data["x4"] + 0.1 * rng.normal(size=80)
+    found = regressions(Task("many", "", data | {"y": response}, "y"))
+    everything, clear = found[0], found[2]
+    assert all(f"x{place}" in everything for place in range(6))
+    assert "x1" in clear
+    assert "x4" in clear
+    assert "x0" not in clear
+    assert {"Normal", "StudentT"} == {source.rsplit("pm.", 1)[1].split("(")[0] for source in found}
+
+
+def test_logarithms_where_columns_range_widely_and_the_link_is_one():
+    rng = np.random.default_rng(1)
+    capital = np.exp(rng.normal(3.0, 1.5, 60))
+    data = {"capital": capital, "output": capital**0.7 * np.exp(0.1 * rng.normal(size=60))}
+    found = regressions(Task("production", "", data, "output"))
+    with_log = [source for source in found if "pt.log(capital)" in source]
+    assert with_log
+    assert not any('pm.Normal("y"' in source for source in with_log)
+    task = Task("production", "", data, "output")
+    with ProgramScorer() as scorer:
+        scores = {source: scorer.score(source, task).evidence for source in found}
+    assert max(scores, key=scores.__getitem__) in with_log
+
+
+def test_rows_that_do_not_count_change_nothing():
+    rng = np.random.default_rng(2)
+    data = {"x": rng.normal(size=40), "z": rng.normal(size=40)}
+    y = data["x"] + rng.normal(size=40)
+    other = y.copy()
+    other[30:] = rng.permutation(other[30:])  # the range is the prior's to know
+    assert not np.array_equal(y, other)
+    made = [regressions(Task("t", "", data | {"y": values}, "y", held_out=10)) for values in (y, other)]
+    assert made[0] == made[1]
+
+
+def test_an_offset_alone(tmp_path):
+    rng = np.random.default_rng(4)
+    population = rng.integers(100, 9000, 50)
+    columns = {"population": population, "cases": rng.poisson(population * 0.01)}
+    found = regressions(CSVTask(written(tmp_path / "rates.csv", columns), "cases"))
+    assert found
+    assert all("population*pt.exp(" in source for source in found)
+
+
+def test_how_many_families(factorial):
+    assert regressions(factorial, 0) == []
+    assert all("NegativeBinomial" in source for source in regressions(factorial, 1))
+    assert MOST_FAMILIES == 3
+
+
+def test_nothing_varies():
+    data = {"x": np.ones(12), "y": np.arange(12.0)}
+    assert regressions(Task("flat", "", data, "y")) == []
