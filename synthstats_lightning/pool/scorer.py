@@ -489,7 +489,14 @@ def score_program(
                 f" {task.held_out}"
             )
         return score_with_reference(
-            source, task.data, task.response, reference, sandbox=sandbox, views=task.views
+            source,
+            task.data,
+            task.response,
+            reference,
+            sandbox=sandbox,
+            views=task.views,
+            words=task.words,
+            own_names=task.own_names,
         )
     if scorer is not None:
         return scorer.score(source, task)

@@ -60,9 +60,11 @@ class Column(Listed):
 
     Attributes:
         expression: How it was made, or `None` where that is not known.
+        words: What its numbers from 0 are called in the table, of a column of yes and no.
     """
 
     expression: Expression | None
+    words: tuple[str, ...] = ()
 
     def __array_finalize__(self, source: Array | None) -> None:
         self.expression = None
@@ -72,6 +74,8 @@ class Column(Listed):
             return _symbolic(ufunc, method, inputs, settings)
         if any(isinstance(value, Response) for value in inputs):
             return NotImplemented
+        if ufunc in (np.equal, np.not_equal):
+            inputs = _in_numbers(inputs)
         plain = [np.asarray(value) if isinstance(value, Column) else value for value in inputs]
         out = settings.pop("out", None)
         # before the call: an output may be one of the inputs
@@ -121,6 +125,23 @@ class Column(Listed):
             return track(result, self.expression)
         return track(result, Expression("cast", (self.expression,), {"dtype": str(result.dtype)}))
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("map", "replace") and self.words:
+            return self._recoded
+        if name in ("eq", "ne"):
+            return self.__eq__ if name == "eq" else self.__ne__
+        return super().__getattr__(name)
+
+    def _recoded(self, codes: Any, *args: Any, **kwargs: Any) -> Any:
+        """Other numbers for its words, as pandas spells it."""
+        if not isinstance(codes, dict) or set(codes) != set(self.words):
+            return super().__getattr__("map")(codes, *args, **kwargs)
+        numbers = np.array([codes[word] for word in self.words])
+        if numbers.dtype.kind not in "biuf" or len(numbers) != 2:
+            return numbers[np.asarray(self)].view(Listed)
+        first, second = (each.item() for each in numbers)
+        return self if (first, second) == (0, 1) else first + (second - first) * self
+
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         """As NumPy's."""
         result = super().reshape(*shape, **kwargs)
@@ -131,7 +152,7 @@ class Column(Listed):
     def copy(self, order: Any = "C") -> Any:
         """As NumPy's."""
         result = super().copy(order)
-        result.expression = self.expression
+        result.expression, result.words = self.expression, self.words
         return result
 
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
@@ -197,16 +218,27 @@ _OF_SERIES = frozenset(
 """Attributes of pandas' columns that NumPy's arrays lack."""
 
 
-def column(name: str, values: Array) -> Column:
+def column(name: str, values: Array, words: tuple[str, ...] = ()) -> Column:
     """A covariate.
 
     Args:
         name: Name by which it is known.
         values: Its values of shape `(num_rows,)`; they cannot be changed in place.
+        words: What its numbers from 0 are called in the table.
     """
     result = track(values, Expression("covariate", attributes={"name": name}))
+    result.words = words
     result.flags.writeable = False
     return result
+
+
+def _in_numbers(compared: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Two values that are compared, a word of one as the number that stands for it in the other."""
+    for own, other in (compared, compared[::-1]):
+        if isinstance(own, Column) and isinstance(other, str) and other in own.words:
+            number = own.words.index(other)
+            return tuple(own if value is own else number for value in compared)
+    return compared
 
 
 def is_computed(values: Any) -> bool:

@@ -58,7 +58,7 @@ RANK = 1e-6
 FEW_STEPS = 6
 """Parameters up to which a spike of all rows is first tried by one step, and only then moved at random."""
 OUT_OF_REACH = 1e4
-"""Locations that lack so many times what a step of all parameters, each by its size, moves them stand still."""
+"""Locations stand still that lack so many times what a step of all parameters, each by its size, does."""
 FITTED = 1e-6
 """Rows are fitted together if what linear steps leave of their residuals is below this much of the spread."""
 MOST_THROUGH = 200

@@ -283,7 +283,7 @@ def test_ends_of_a_range_far_from_every_row_are_left_after_one_step():
 
 
 class Narrow(HandTarget):
-    """Exponential times of mean `exp(a + b x)`: far out in `b` some rows are next to 0, and no scale vanishes."""
+    """Exponential times of mean `exp(a + b x)`: far out in `b` some are next to 0, and no scale vanishes."""
 
     parameters = Mixture.parameters
 
