@@ -160,7 +160,7 @@ class Column(Listed):
         value = np.asarray(self).mean(axis, dtype, out, **kwargs)
         if not self._reducible(axis, dtype, out, kwargs):
             return value
-        return track(value, Expression("mean", (operand(self),), {"axis": list(range(self.ndim))}))
+        return track(value, Expression("mean", (operand(self),), {"axis": [0]}))
 
     def var(  # type: ignore[override]
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, **kwargs: Any
@@ -181,17 +181,16 @@ class Column(Listed):
         return track(value, Expression("sqrt", (self._variance(ddof),)))
 
     def _variance(self, ddof: int) -> Expression:
-        axes = {"axis": list(range(self.ndim))}
+        axes = {"axis": [0]}
         here = operand(self)
         square = Expression("square", (Expression("sub", (here, Expression("mean", (here,), axes))),))
         if ddof == 0:
             return Expression("mean", (square,), axes)
-        return Expression("div", (Expression("sum", (square,), axes), operand(float(self.size - ddof))))
+        return Expression("div", (Expression("sum", (square,), axes), operand(float(len(self) - ddof))))
 
     def _reducible(self, axis: Any, dtype: Any, out: Any, kwargs: dict[str, Any]) -> bool:
         return (
-            axis in (None, 0)
-            and self.ndim == 1
+            (axis in (None, 0) if self.ndim == 1 else axis == 0 and self.ndim == 2)
             and self.size > 0
             and dtype is None
             and out is None
@@ -340,7 +339,8 @@ def _ufunc_expression(
             return Expression("clip", tuple(operand(value) for value in inputs))
     if method == "reduce" and ufunc in REDUCTIONS and not _set(settings, {"axis"}):
         values = inputs[0]
-        if settings.get("axis", 0) in (None, 0) and np.ndim(values) == 1 and np.size(values):
+        along = (None, 0) if np.ndim(values) == 1 else (0,)
+        if settings.get("axis", 0) in along and 1 <= np.ndim(values) <= 2 and np.size(values):
             return Expression(REDUCTIONS[ufunc], (operand(values),), {"axis": [0]})
     return None
 

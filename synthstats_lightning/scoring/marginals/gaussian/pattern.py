@@ -176,8 +176,12 @@ def pattern_variances(
     """
     columns, coefficients, _ = rows.affine
     pairs, entries = pairs_of(pattern, columns), coefficients.permute(1, 2, 0).contiguous()
-    picked = covariance[pairs.places].reshape(len(columns), -1, covariance.shape[1])
     # both orders of a pair
     times = torch.where(pairs.first == pairs.second, 1.0, 2.0).to(torch.float64)[:, None]
     products = entries[:, pairs.first] * entries[:, pairs.second] * times
-    return (products * picked).sum(1).T
+    places = pairs.places.reshape(len(columns), -1)
+    found = covariance.new_zeros(len(columns), covariance.shape[1])
+    # pair by pair: all at once would be many times the rows in memory
+    for pair in range(places.shape[1]):
+        found = torch.addcmul(found, products[:, pair], covariance[places[:, pair]])
+    return found.T
