@@ -397,8 +397,8 @@ def _with_refits(
     variance = bias = 0.0
     together = FOLD_CHUNK if target.num_observations <= MANY_ROWS else 1
     for chunk in torch.split(rows, together):
-        own = own_of(table, chunk)
-        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline, own)
+        known = own_of(table, chunk)
+        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline, known)
         densities[chunk - first_row] = folds.density
         # of many rows in single precision
         influence[:, chunk - first_row] = folds.influence.to(influence.dtype)

@@ -57,7 +57,7 @@ def own_of(rows: Rows, some: Int[Tensor, " some"]) -> Float[Tensor, "particles s
 
     Args:
         rows: Each row given the others, at some draws.
-        some: Which rows.
+        some: Rows whose density is wanted.
     """
     if isinstance(rows, ManyRows):
         parts = [Marginals(part.given, part.changed[:, some]) for part in rows.parts]
