@@ -21,9 +21,8 @@ with pm.Model() as model:
 """
 CENSORED = 'pm.Censored("y", pm.Exponential.dist(lam=pt.exp(-a)), lower=None, upper={}, observed=time)'
 
-TABLE_LIMITS = "(lambda d: np.where(d.event == 1, np.inf, d.time.values))(__import__('pandas').DataFrame(data))"
-    "(lambda df: np.where(df.event == 1, np.inf, df.time.values))(__import__('pandas').DataFrame(data))"
-)
+FRAME = "__import__('pandas').DataFrame(data)"
+TABLE_LIMITS = f"(lambda df: np.where(df.event == 1, np.inf, df.time.values))({FRAME})"
 
 
 def task_of(name="event", cells=SEEN, **more):
