@@ -488,9 +488,8 @@ def score_program(
                 f"reference scores all rows, but task {task.name!r} shows {task.shown_rows} and holds out"
                 f" {task.held_out}"
             )
-        return score_with_reference(
-            source, task.data, task.response, reference, sandbox=sandbox, views=task.views
-        )
+        names: Any = {"views": task.views, "words": task.words, "own_names": task.own_names}
+        return score_with_reference(source, task.data, task.response, reference, sandbox=sandbox, **names)
     if scorer is not None:
         return scorer.score(source, task)
     with ProgramScorer(1, limits, settings, sandbox) as own:

@@ -80,6 +80,8 @@ class DataSchema:
             words for them; `("0", "1")` of a response of these two.
         response_whole: Whether a response of real numbers has whole numbers only, which a discrete
             distribution may follow: the probability of a number is the mean density within 0.5 of it.
+        own_names: Name of a column in the table to that by which programs have it, where they differ.
+        words: Covariate name to what its numbers from 0 are called in the table, of a column of yes and no.
     """
 
     columns: Mapping[str, str]
@@ -91,6 +93,8 @@ class DataSchema:
     events: Mapping[str, EventColumn] = field(default_factory=dict)
     response_levels: tuple[str, ...] = ()
     response_whole: bool = False
+    own_names: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class Job:
             views = {name: View(**view) for name, view in fields["schema"]["views"].items()}
             events = {name: EventColumn(**event) for name, event in fields["schema"]["events"].items()}
             levels = tuple(fields["schema"]["response_levels"])
-            known = {"views": views, "events": events, "response_levels": levels}
+            words = {name: tuple(own) for name, own in fields["schema"]["words"].items()}
+            known = {"views": views, "events": events, "response_levels": levels, "words": words}
             schema = DataSchema(**{**fields["schema"], **known})
         return cls(**{**fields, "schema": schema})

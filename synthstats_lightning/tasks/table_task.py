@@ -92,6 +92,30 @@ class TableTask(Task):
         own = next(column for column in self.understood.columns if column.role == "response")
         return own.levels if self.domain_knowledge and len(own.levels) > 1 else super().response_levels
 
+    @property
+    def own_names(self) -> dict[str, str]:
+        """A category's name is that of its words, not of their codes."""
+        if not self.domain_knowledge:
+            return {}
+        own = {}
+        for column in self.understood.columns:
+            if not column.used or column.role in LIMIT_ROLES:
+                continue
+            words = column.name.removesuffix("_code")
+            own[column.original] = words if words in self.views else column.name
+        return {original: name for original, name in own.items() if original not in (name, *self.data)}
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """As the table has them."""
+        if not self.domain_knowledge:
+            return {}
+        return {
+            column.name: column.levels
+            for column in self.understood.covariates
+            if column.kind == "binary" and column.levels and column.role not in LIMIT_ROLES
+        }
+
     def encode(self, table: Any) -> dict[str, Array]:
         """Covariates of new rows, put through the encoding of the task's own; no response is needed.
 

@@ -436,6 +436,8 @@ class Task:
             events=dict(self.events),
             response_levels=self.response_levels,
             response_whole=self._is_whole(),
+            own_names=dict(self.own_names),
+            words=dict(self.words),
         )
 
     def _is_whole(self) -> bool:
@@ -448,6 +450,16 @@ class Task:
     def response_levels(self) -> tuple[str, ...]:
         """What the response's numbers from 0 stand for in the table; empty of measurements and counts."""
         return ("0", "1") if self.response_kind == "binary" else self.ordered
+
+    @property
+    def own_names(self) -> Mapping[str, str]:
+        """Name of a column in the table to that by which programs have it, where they differ."""
+        return {}
+
+    @property
+    def words(self) -> Mapping[str, tuple[str, ...]]:
+        """What the numbers from 0 of a column of yes and no are called in the table."""
+        return {}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -467,6 +479,8 @@ class Task:
             names.append({"hidden": self.censoring})
         if self.response_levels != tuple(map(str, range(len(self.response_levels)))):
             names.append({"levels": self.response_levels})  # what `y - 1` means
+        if self.words:
+            names.append({"words": dict(self.words)})  # what `married == "yes"` means
         if self.events:
             names.append({name: astuple(event) for name, event in self.events.items()})
         seen = json.dumps([*names, views] if views else names)

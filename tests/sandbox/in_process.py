@@ -39,7 +39,7 @@ def _model_and_graph(
     source: str, schema: DataSchema, covariates: dict[str, np.ndarray]
 ) -> tuple[pm.Model, dict[str, Any]]:
     columns = columns_of(Job(source, build=True, schema=schema, covariates=covariates))
-    module = module_for(columns, schema.num_rows)
+    module = module_for(columns, schema.num_rows, schema.own_names)
     with Recorder() as recorder:
         exec(program.parse(source), module.__dict__)
         model = find_model(module, columns, schema.num_rows, recorder)

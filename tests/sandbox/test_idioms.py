@@ -61,6 +61,11 @@ IDIOMS = {
     "ptp": "a * (age - age.min()) / np.ptp(age)",
     "var": "a * age / np.var(age) + b * age / age.var(ddof=1)",
     "meankw": "a * (age - np.mean(age, axis=0)) / np.std(age, axis=0, keepdims=True)",
+    "design": (
+        "pt.dot((lambda X: (X - X.mean(axis=0)) / X.std(axis=0, ddof=1))"
+        "(np.column_stack([age, np.log(age), 1.0 * site])), v)"
+    ),
+    "design2": "pt.dot((lambda X: (X - X.min(0)) / np.mean(X, 0))(np.stack([age, age**2, site], 1)), v)",
     "copy": "a * (lambda x: [x.__setitem__(0, 3.0), x][1])(age.copy())",
     "flat": "a * age.flatten() + b * age.ravel() + age.T",
     "outer": "(np.outer(age, age) / 1000).sum(axis=1) * a",

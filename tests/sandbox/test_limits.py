@@ -21,6 +21,9 @@ with pm.Model() as model:
 """
 CENSORED = 'pm.Censored("y", pm.Exponential.dist(lam=pt.exp(-a)), lower=None, upper={}, observed=time)'
 
+FRAME = "__import__('pandas').DataFrame(data)"
+TABLE_LIMITS = f"(lambda df: np.where(df.event == 1, np.inf, df.time.values))({FRAME})"
+
 
 def task_of(name="event", cells=SEEN, **more):
     return TableTask(understand({"time": TIMES, "age": AGE, name: cells}, "time"), **more)
@@ -40,6 +43,7 @@ def graph_of(sandbox, source, task):
     [
         ("event", SEEN, "np.where(event == 0, time, np.inf)"),
         ("event", SEEN, "np.where(event == 1, np.inf, time)"),
+        ("event", SEEN, TABLE_LIMITS),
         ("event", SEEN, "np.where(event.astype(bool), np.inf, time)"),
         ("event", SEEN, "np.where(data['event'] < 1, data['time'], 1e300)"),
         ("status", [seen + 1 for seen in SEEN], "np.where(status == 2, np.inf, time)"),

@@ -165,3 +165,53 @@ with pm.Model() as model:
     # a row left out in between: what is left is no count of the rows
     gap = {**NUMBERED, "x": [0.5, 1.5, None, 0.1, 0.7, 1.1]}
     assert "obs" not in understand(gap, "y").views
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'data["cd"] == "yes"',
+        'np.where(data.cd == "yes", 1.0, 0.0)',
+        '(cd != "no").astype(float)',
+        'data["cd"].map({"no": 0, "yes": 1})',
+        '1 - data["cd"].map({"yes": 0, "no": 1})',
+        'data["cd"].values == "yes"',
+        'pd.read_csv("data.csv").cd.eq("yes").astype(int)',
+        '(data["cd"].map({"yes": "a", "no": "b"}) == "a").astype(int)',
+    ],
+)
+def test_a_column_of_yes_and_no_is_compared_with_its_words(sandbox: Sandbox, line: str) -> None:
+    table = {"cd": ["no", "yes", "yes", "no", "yes", "no"], "y": TABLE["y"]}
+    task = TableTask(understand(table, "y"))
+    assert task.schema.words == {"cd": ("no", "yes")}
+    program = "import pandas as pd\n" + PROGRAM.format(mean=f"a[0] + a[1] * ({line})")
+    graph = json.loads(sandbox.build(program, task.schema, task.covariates))
+    held = [np.ravel(node["value"]) for node in graph["nodes"] if node["op"] == "constant"]
+    numbers = [values.tolist() for values in held if len(values) == 6]
+    named = any(node.get("name") == "cd" for node in graph["nodes"])
+    assert named or numbers == [[0, 1, 1, 0, 1, 0]]
+    other = TableTask(understand({**table, "cd": [0, 1, 1, 0, 1, 0]}, "y"))
+    assert not other.schema.words
+    assert other.fingerprint != task.fingerprint
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'data["ph.ecog"] * (data["class"] == "b")',
+        'pd.read_csv("data.csv")["ph.ecog"].values * (pd.read_csv("data.csv")["class"] == "b").values',
+        'data[["ph.ecog", "class"]]["ph.ecog"] * (data["class"] == "b")',
+    ],
+)
+def test_columns_go_by_the_names_of_their_table_too(sandbox: Sandbox, line: str) -> None:
+    table = {"ph.ecog": TABLE["age"], "class": TABLE["species"], "y": TABLE["y"]}
+    task = TableTask(understand(table, "y"))
+    assert task.schema.own_names == {"ph.ecog": "ph_ecog", "class": "class_"}
+    program = "import pandas as pd\n" + PROGRAM.format(mean=f"a[0] + a[1] * ({line})")
+    graph = json.loads(sandbox.build(program, task.schema, task.covariates))
+    held = [np.ravel(node["value"]) for node in graph["nodes"] if node["op"] == "constant"]
+    wanted = np.where(np.array(TABLE["species"]) == "b", TABLE["age"], 0.0).tolist()
+    named = any(node.get("name") == "ph_ecog" for node in graph["nodes"])
+    assert named or wanted in [values.tolist() for values in held]
+    hidden = TableTask(understand(table, "y"), domain_knowledge=False)
+    assert not hidden.schema.own_names

@@ -33,6 +33,8 @@ def score_with_reference(
     settings: ReferenceSettings | None = None,
     sandbox: Level = "strict",
     views: Mapping[str, View] = MappingProxyType({}),
+    words: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    own_names: Mapping[str, str] = MappingProxyType({}),
 ) -> Score:
     """Scores a program by PyMC's own samplers, in a confined process of its own.
 
@@ -48,6 +50,8 @@ def score_with_reference(
         settings: Draws, acceptance and limits.
         sandbox: `"none"` to run unconfined; every other level confines the process.
         views: What the program may use besides, by name, as in the sandbox.
+        words: Covariate name to what its numbers from 0 are called in the table.
+        own_names: Name of a column in the table to that by which programs have it, where they differ.
 
     Returns:
         The score, or the failure and its reason.
@@ -64,6 +68,8 @@ def score_with_reference(
         "source": source,
         "columns": {name: np.asarray(values) for name, values in columns.items()},
         "views": {name: asdict(view) for name, view in views.items()},
+        "words": {name: list(own) for name, own in words.items()},
+        "own_names": dict(own_names),
         "response": response,
         "sampler": sampler,
         "settings": asdict(settings),

@@ -10,7 +10,9 @@ import io
 import sys
 import types
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from synthstats_lightning.pool.reference.settings import ReferenceSettings
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import View
 from synthstats_lightning.runtime.frames import pack, read_frame, take_pipes, unpack, write_frame
-from synthstats_lightning.sandbox.inside.columns import Listed, column, view_of
+from synthstats_lightning.sandbox.inside.columns import Column, Listed, column, view_of
 from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import module_for
 from synthstats_lightning.sandbox.inside.program import describe, parse
@@ -43,14 +45,22 @@ PACKAGES = (
 """Packages that it may still import from."""
 
 
-def build_model(source: str, columns: dict[str, NDArray[Any]], rows: int) -> Any:
+def build_model(
+    source: str, columns: dict[str, NDArray[Any]], rows: int, own_names: Mapping[str, str] | None = None
+) -> Any:
     """Runs a program with the real data; its own sampling does nothing.
+
+    Args:
+        source: The program.
+        columns: What it has by name.
+        rows: Rows of the data set.
+        own_names: Name of a column in the table to that by which programs have it, where they differ.
 
     Raises:
         ProgramFailure: As in the sandbox.
     """
     code = parse(source)
-    module = module_for(columns, rows)
+    module = module_for(columns, rows, own_names or {})
     sys.modules["__main__"] = module
     with SamplingOff(), Recorder() as recorder:
         try:
@@ -61,18 +71,30 @@ def build_model(source: str, columns: dict[str, NDArray[Any]], rows: int) -> Any
         return find_model(module, columns, rows, recorder)
 
 
-def with_views(columns: dict[str, NDArray[Any]], views: dict[str, dict[str, Any]]) -> dict[str, NDArray[Any]]:
+def with_views(
+    columns: dict[str, NDArray[Any]],
+    views: dict[str, dict[str, Any]],
+    words: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> dict[str, NDArray[Any]]:
     """Columns and views of them as programs have them in the sandbox, with the response's real values.
 
     Args:
         columns: Column name to values `[rows]`.
         views: Name to the fields of a view.
+        words: Covariate name to what its numbers from 0 are called in the table.
     """
     tracked = {name: column(name, values) for name, values in columns.items()}
     rows = len(next(iter(columns.values())))
     made = {name: view_of(tracked, View(**view), rows) for name, view in views.items()}
     # sampling needs no memory of how an array was made
-    return {name: np.asarray(values).view(Listed) for name, values in (columns | made).items()}
+    found: dict[str, NDArray[Any]] = {
+        name: np.asarray(values).view(Listed) for name, values in (columns | made).items()
+    }
+    for name, own in words.items():
+        called = np.asarray(columns[name]).view(Column)
+        called.words = tuple(own)
+        found[name] = called
+    return found
 
 
 class SamplingOff:
@@ -119,7 +141,12 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     columns = job["columns"]
     response = columns[job["response"]]
     try:
-        model = build_model(job["source"], with_views(columns, job["views"]), len(response))
+        model = build_model(
+            job["source"],
+            with_views(columns, job["views"], job["words"]),
+            len(response),
+            job["own_names"],
+        )
         check_model(model, response)
         return score_model(model, job["sampler"], ReferenceSettings(**job["settings"])).to_dict()
     except ProgramFailure as failure:

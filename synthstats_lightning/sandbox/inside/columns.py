@@ -60,9 +60,11 @@ class Column(Listed):
 
     Attributes:
         expression: How it was made, or `None` where that is not known.
+        words: What its numbers from 0 are called in the table, of a column of yes and no.
     """
 
     expression: Expression | None
+    words: tuple[str, ...] = ()
 
     def __array_finalize__(self, source: Array | None) -> None:
         self.expression = None
@@ -72,6 +74,8 @@ class Column(Listed):
             return _symbolic(ufunc, method, inputs, settings)
         if any(isinstance(value, Response) for value in inputs):
             return NotImplemented
+        if ufunc in (np.equal, np.not_equal):
+            inputs = _in_numbers(inputs)
         plain = [np.asarray(value) if isinstance(value, Column) else value for value in inputs]
         out = settings.pop("out", None)
         # before the call: an output may be one of the inputs
@@ -121,6 +125,23 @@ class Column(Listed):
             return track(result, self.expression)
         return track(result, Expression("cast", (self.expression,), {"dtype": str(result.dtype)}))
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("map", "replace") and self.words:
+            return self._recoded
+        if name in ("eq", "ne"):
+            return self.__eq__ if name == "eq" else self.__ne__
+        return super().__getattr__(name)
+
+    def _recoded(self, codes: Any, *args: Any, **kwargs: Any) -> Any:
+        """Other numbers for its words, as pandas spells it."""
+        if not isinstance(codes, dict) or set(codes) != set(self.words):
+            return super().__getattr__("map")(codes, *args, **kwargs)
+        numbers = np.array([codes[word] for word in self.words])
+        if numbers.dtype.kind not in "biuf" or len(numbers) != 2:
+            return numbers[np.asarray(self)].view(Listed)
+        first, second = (each.item() for each in numbers)
+        return self if (first, second) == (0, 1) else first + (second - first) * self
+
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         """As NumPy's."""
         result = super().reshape(*shape, **kwargs)
@@ -131,7 +152,7 @@ class Column(Listed):
     def copy(self, order: Any = "C") -> Any:
         """As NumPy's."""
         result = super().copy(order)
-        result.expression = self.expression
+        result.expression, result.words = self.expression, self.words
         return result
 
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
@@ -139,7 +160,7 @@ class Column(Listed):
         value = np.asarray(self).mean(axis, dtype, out, **kwargs)
         if not self._reducible(axis, dtype, out, kwargs):
             return value
-        return track(value, Expression("mean", (operand(self),), {"axis": list(range(self.ndim))}))
+        return track(value, Expression("mean", (operand(self),), {"axis": [0]}))
 
     def var(  # type: ignore[override]
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, **kwargs: Any
@@ -160,17 +181,16 @@ class Column(Listed):
         return track(value, Expression("sqrt", (self._variance(ddof),)))
 
     def _variance(self, ddof: int) -> Expression:
-        axes = {"axis": list(range(self.ndim))}
+        axes = {"axis": [0]}
         here = operand(self)
         square = Expression("square", (Expression("sub", (here, Expression("mean", (here,), axes))),))
         if ddof == 0:
             return Expression("mean", (square,), axes)
-        return Expression("div", (Expression("sum", (square,), axes), operand(float(self.size - ddof))))
+        return Expression("div", (Expression("sum", (square,), axes), operand(float(len(self) - ddof))))
 
     def _reducible(self, axis: Any, dtype: Any, out: Any, kwargs: dict[str, Any]) -> bool:
         return (
-            axis in (None, 0)
-            and self.ndim == 1
+            (axis in (None, 0) if self.ndim == 1 else axis == 0 and self.ndim == 2)
             and self.size > 0
             and dtype is None
             and out is None
@@ -197,16 +217,27 @@ _OF_SERIES = frozenset(
 """Attributes of pandas' columns that NumPy's arrays lack."""
 
 
-def column(name: str, values: Array) -> Column:
+def column(name: str, values: Array, words: tuple[str, ...] = ()) -> Column:
     """A covariate.
 
     Args:
         name: Name by which it is known.
         values: Its values of shape `(num_rows,)`; they cannot be changed in place.
+        words: What its numbers from 0 are called in the table.
     """
     result = track(values, Expression("covariate", attributes={"name": name}))
+    result.words = words
     result.flags.writeable = False
     return result
+
+
+def _in_numbers(compared: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Two values that are compared, a word of one as the number that stands for it in the other."""
+    for own, other in (compared, compared[::-1]):
+        if isinstance(own, Column) and isinstance(other, str) and other in own.words:
+            number = own.words.index(other)
+            return tuple(own if value is own else number for value in compared)
+    return compared
 
 
 def is_computed(values: Any) -> bool:
@@ -308,7 +339,8 @@ def _ufunc_expression(
             return Expression("clip", tuple(operand(value) for value in inputs))
     if method == "reduce" and ufunc in REDUCTIONS and not _set(settings, {"axis"}):
         values = inputs[0]
-        if settings.get("axis", 0) in (None, 0) and np.ndim(values) == 1 and np.size(values):
+        along = (None, 0) if np.ndim(values) == 1 else (0,)
+        if settings.get("axis", 0) in along and 1 <= np.ndim(values) <= 2 and np.size(values):
             return Expression(REDUCTIONS[ufunc], (operand(values),), {"axis": [0]})
     return None
 

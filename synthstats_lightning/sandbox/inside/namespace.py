@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterator, Mapping, ValuesView
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.sandbox.inside import tables
-from synthstats_lightning.sandbox.inside.columns import Listed, column, is_computed, view_of
+from synthstats_lightning.sandbox.inside.columns import Column, Listed, column, is_computed, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
 from synthstats_lightning.sandbox.inside.stubs import begin
 from synthstats_lightning.sandbox.protocol import Job
@@ -28,20 +29,29 @@ class Data(Mapping[str, Any]):
         columns: Covariates and the response's placeholder by name.
         num_rows: Rows of the data set.
         own: Whether all columns are the data set's own, and none a view of another.
+        own_names: Name of a column in the file to that by which programs have it, where they differ.
     """
 
-    def __init__(self, columns: Mapping[str, Any], num_rows: int, own: bool = False) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        num_rows: int,
+        own: bool = False,
+        own_names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._columns = dict(columns)
+        self._own_names = own_names
         self._num_rows = num_rows
         self._views = set() if own else {name for name, each in columns.items() if is_computed(each)}
 
     def __getitem__(self, name: Any) -> Any:
         if isinstance(name, str):
+            name = name if name in self._columns else self._own_names.get(name, name)
             if name not in self._columns:
                 raise KeyError(f"no column {name!r}; columns: {', '.join(self._columns)}")
             return self._columns[name]
         if isinstance(name, list) and all(isinstance(each, str) for each in name):
-            return Data({each: self[each] for each in name}, self._num_rows, own=True)
+            return Data({each: self[each] for each in name}, self._num_rows, True, self._own_names)
         return self._table()[name]
 
     def __setitem__(self, name: str, values: Any) -> None:
@@ -95,7 +105,7 @@ class Data(Mapping[str, Any]):
 
     def copy(self, deep: bool = True) -> Data:
         """One that can be given further columns, as pandas spells it."""
-        found = Data(self._columns, self._num_rows, own=True)
+        found = Data(self._columns, self._num_rows, True, self._own_names)
         found._views = set(self._views)
         return found
 
@@ -156,7 +166,10 @@ def _column_of(values: Any, num_rows: int) -> Any:
 
 def columns_of(job: Job) -> dict[str, Any]:
     """Every column of a job and every view by name, the response as its placeholder."""
-    columns: dict[str, Any] = {name: column(name, values) for name, values in job.covariates.items()}
+    words = {} if job.schema is None else job.schema.words
+    columns: dict[str, Any] = {
+        name: column(name, values, words.get(name, ())) for name, values in job.covariates.items()
+    }
     if job.schema is not None:
         rows = job.schema.num_rows
         columns |= {name: view_of(columns, view, rows) for name, view in job.schema.views.items()}
@@ -171,19 +184,23 @@ def columns_of(job: Job) -> dict[str, Any]:
     return columns
 
 
-def module_for(columns: Mapping[str, Any], num_rows: int) -> types.ModuleType:
+def module_for(
+    columns: Mapping[str, Any], num_rows: int, own_names: Mapping[str, str] = MappingProxyType({})
+) -> types.ModuleType:
     """A fresh `__main__` with a program's scope.
 
     Args:
         columns: Columns by name.
         num_rows: Rows of the data set.
+        own_names: Name of a column in the file to that by which programs have it, where they differ.
     """
     import pymc
     import pytensor.tensor
 
     begin()
-    data = Data(columns, num_rows)
-    tables.begin(data._table if columns else None)
+    data = Data(columns, num_rows, own_names=own_names)
+    words = {name: each.words for name, each in columns.items() if isinstance(each, Column) and each.words}
+    tables.begin(data._table if columns else None, words, own_names)
     module = types.ModuleType("__main__")
     module.__dict__.update(columns)
     module.__dict__.update(

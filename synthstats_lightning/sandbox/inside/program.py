@@ -49,7 +49,7 @@ def _run(job: Job) -> dict[str, Any]:
     code = parse(job.source)
     columns = columns_of(job)
     num_rows = 0 if job.schema is None else job.schema.num_rows
-    module = module_for(columns, num_rows)
+    module = module_for(columns, num_rows, {} if job.schema is None else job.schema.own_names)
     # dataclasses, pickling and typing look a class's module up
     sys.modules["__main__"] = module
     with Recorder() as recorder:

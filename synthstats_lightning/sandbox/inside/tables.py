@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ def install() -> None:
         _wrap(pd.DataFrame, name, _taken_out, _by_program)
     for name in _OF_SERIES:
         _wrap(pd.Series, name, _of_column)
+    for name in ("__eq__", "__ne__", "eq", "ne", "map", "replace"):
+        _wrap(pd.Series, name, _in_words)
     for name in _OF_FRAME:
         _wrap(pd.DataFrame, name, _of_table)
     for name in _OF_GROUPS:
@@ -52,15 +55,24 @@ class _Files:
 
     name: str | None = None
     table: Callable[[], Any] | None = None
+    words: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    own_names: Mapping[str, str] = MappingProxyType({})
 
 
-def begin(table: Callable[[], Any] | None) -> None:
+def begin(
+    table: Callable[[], Any] | None,
+    words: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    own_names: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Takes a table for the file that a program reads.
 
     Args:
         table: Makes the data set's own columns a pandas table; `None` where there is no data set.
+        words: Name of a column to what its numbers from 0 are called in the file.
+        own_names: Name of a column in the file to that by which programs have it, where they differ.
     """
     _Files.name, _Files.table = None, table
+    _Files.words, _Files.own_names = words, own_names
 
 
 def _read_the_data(pd: Any) -> None:
@@ -155,11 +167,31 @@ def _names(table: Any) -> list[Any]:
 
 
 def _taken_out(plain: Callable[..., Any], table: Any, *args: Any, **kwargs: Any) -> Any:
+    if len(args) == 1 and isinstance(args[0], str | list):
+        args = (_known(args[0], table),)
     result = plain(table, *args, **kwargs)
     if type(result).__name__ != "Series":
         return result
     found = _found(result)
     return result if found is None else found
+
+
+def _known(names: Any, table: Any) -> Any:
+    """Names of a file's columns as those by which programs have them."""
+    if isinstance(names, list):
+        return [_known(name, table) if isinstance(name, str) else name for name in names]
+    own = _Files.own_names.get(names)
+    return names if own is None or names in table.columns or own not in table.columns else own
+
+
+def _in_words(plain: Callable[..., Any], values: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a column of 0 and 1 is compared with or mapped by: the words of the file, if these are meant."""
+    words = _Files.words.get(values.name, ()) if isinstance(values.name, str) else ()
+    if words and args and values.dtype.kind in "iu":
+        asked = list(args[0]) if isinstance(args[0], dict | list) else [args[0]]
+        if all(isinstance(word, str) and word in words for word in asked):
+            values = values.map(dict(enumerate(words)))
+    return plain(values, *args, **kwargs)
 
 
 def _of_column(plain: Callable[..., Any], column: Any, *args: Any, **kwargs: Any) -> Any:

@@ -57,8 +57,8 @@ RANK = 1e-6
 """Directions in which locations move less than this, relative to the fastest, count as none."""
 FEW_STEPS = 6
 """Parameters up to which a spike of all rows is first tried by one step, and only then moved at random."""
-STILL = 1e-10
-"""Locations that a small step in all parameters moves by less than this much of the spread stand still."""
+OUT_OF_REACH = 1e4
+"""Locations stand still that lack so many times what a step of all parameters, each by its size, does."""
 FITTED = 1e-6
 """Rows are fitted together if what linear steps leave of their residuals is below this much of the spread."""
 MOST_THROUGH = 200
@@ -145,6 +145,10 @@ class _Search(NamedTuple):
     def replicates(self) -> int:
         """Responses drawn at each point: of many rows some show a spike in few of them."""
         return REPLICATES if len(self.response) <= MANY_ROWS else FEWER_REPLICATES
+
+    def showing(self, pure: bool) -> int:
+        """Responses that show a spike, two if all of them lie on it."""
+        return 2 if pure and not bool(self.atoms.isfinite().any()) else REPLICATES
 
 
 def check_bounded(target: Target, model: Replicated, response: NDArray[Any]) -> None:
@@ -244,10 +248,14 @@ def _spikes(search: _Search, points: Float[Tensor, "points dim"], replicates: in
         ordered = drawn.sort(1).values
         gap, index = ordered.diff(dim=1).nan_to_num(nan=torch.inf).min(1)
         location = ordered.gather(1, index[:, None])[:, 0]
-        sharp = (gap <= COINCIDENT * search.spread) & location.isfinite()
-        locations.append(torch.where(sharp, location, torch.nan))
         last = ordered.gather(1, (ordered.isfinite().sum(1, keepdim=True) - 1).clamp_min(0))[:, 0]
-        wholes.append(sharp & (last - ordered[:, 0] <= COINCIDENT * search.spread))
+        width = last - ordered[:, 0]
+        whole = width <= COINCIDENT * search.spread
+        # of a row that is narrow itself, and not yet a spike, two draws of many come as close as that
+        sharp = (gap <= COINCIDENT * search.spread) & (whole | (gap <= COINCIDENT * width))
+        sharp &= location.isfinite()
+        locations.append(torch.where(sharp, location, torch.nan))
+        wholes.append(sharp & whole)
     return _Spikes(torch.cat(locations), torch.cat(wholes))
 
 
@@ -296,8 +304,7 @@ def _onto_rows(search: _Search, spike: _Spike, everywhere: bool) -> _Fit | None:
     for iteration in range(NEWTON):
         step = STEP * centre.abs().clamp_min(1.0)
         points = torch.cat([centre[None], centre + torch.diag(step)])
-        two = (everywhere or spike.pure) and not bool(search.atoms.isfinite().any())
-        locations = _spikes(search, points, 2 if two else REPLICATES).location
+        locations = _spikes(search, points, search.showing(everywhere or spike.pure)).location
         slope = ((locations[1:] - locations[0]) / step[:, None]).T
         slope[:, spike.coordinate] = 0.0
         residual = search.response - locations[0]
@@ -325,12 +332,14 @@ def _stands_still(search: _Search, centre: Float[Tensor, " dim"], spike: _Spike)
 
     As at the end of a response's range, where an effect that is moved far out leads.
     """
-    step = STEP * centre.abs().clamp_min(1.0)
-    step = step * torch.randn(len(step), generator=search.generator, dtype=step.dtype)
+    sign = torch.randint(2, centre.shape, generator=search.generator) * 2 - 1
+    step = centre.abs().clamp_min(1.0) * sign
     step[spike.coordinate] = 0.0
-    here, there = _spikes(search, torch.stack([centre, centre + step]), REPLICATES).location
-    far = (search.response - here).abs() > NEARLY_FITTED * search.spread
-    still = (there - here).abs() <= STILL * search.spread
+    replicates = search.showing(spike.pure)
+    here, there = _spikes(search, torch.stack([centre, centre + step]), replicates).location
+    lacking = (search.response - here).abs()
+    far = lacking > NEARLY_FITTED * search.spread
+    still = OUT_OF_REACH * (there - here).abs() <= lacking
     return bool((far & still)[here.isfinite() & there.isfinite()].all())
 
 

@@ -99,7 +99,7 @@ def exact_loo(
     settings: EngineSettings,
     generator: torch.Generator,
     deadline: Deadline,
-    table: Float[Tensor, "draws rows"] | None = None,
+    own: Float[Tensor, "draws folds"] | None = None,
 ) -> Folds:
     """Leave-one-out densities of some rows, each from a posterior of its own.
 
@@ -113,7 +113,7 @@ def exact_loo(
         settings: Draws, rounds and acceptance.
         generator: Source of randomness.
         deadline: Checked between refits.
-        table: Log density of each row given the others at the particles, where that is known.
+        own: Log density of each of these rows given the others at the particles, where that is known.
     """
     samples = nearby_folds(target, particles, search, rows, settings, generator, deadline)
     far = [index for index, sample in enumerate(samples) if sample is None]
@@ -123,9 +123,8 @@ def exact_loo(
     density = torch.full((len(rows),), torch.nan, dtype=torch.float64)
     variance, bias = torch.zeros_like(density), torch.zeros_like(density)
     influence = torch.zeros(len(particles.theta), len(rows), dtype=torch.float64)
-    if table is None:
-        table = own_densities(target, particles.theta, particles.log_likelihood)
-    own = table[:, rows]
+    if own is None:
+        own = own_densities(target, particles.theta, particles.log_likelihood)[:, rows]
     for index, sample in enumerate(samples):
         if sample is not None:
             ratio = bridge_ratio(particles.log_weight, own[:, index], *sample)

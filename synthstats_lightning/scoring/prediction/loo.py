@@ -14,7 +14,6 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.density.target import (
     Evaluation,
     Marginals,
-    Pointwise,
     Target,
     densities_each,
     finite_or_minus_infinity,
@@ -36,7 +35,7 @@ from synthstats_lightning.scoring.prediction.folds import exact_loo, excluding_r
 from synthstats_lightning.scoring.prediction.island_errors import island_errors
 from synthstats_lightning.scoring.prediction.lighter_tail import with_lighter_tail
 from synthstats_lightning.scoring.prediction.nearby_folds import of_refits, within_reach
-from synthstats_lightning.scoring.prediction.reweighting import Rows, by_reweighting, longer, rows_of
+from synthstats_lightning.scoring.prediction.reweighting import Rows, by_reweighting, longer, own_of, rows_of
 from synthstats_lightning.scoring.settings import MANY_ROWS, Deadline, EngineSettings
 
 FOLD_CHUNK = 16
@@ -121,15 +120,14 @@ def leave_one_out(
         loo = by_reweighting(target, particles, first_row, deadline, rows)
         if not _is_heavy(target, loo, particles, settings):
             break
-    table = rows.own if isinstance(rows, Pointwise) else None
-    result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row, table)
+    result = _refitted(target, particles, search, loo, settings, generator, deadline, first_row, rows)
     noisy = settings.max_elpd_se < result.mcse < math.inf
     if result.refitted and noisy and within_reach(target, particles):
         affordable = MAX_FOLD_DRAWS // (settings.fold_draws * result.refitted)
         times = min(growth(result.mcse, settings), affordable)
         if times > 1:
             larger = replace(settings, fold_draws=times * settings.fold_draws)
-            result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row, table)
+            result = _refitted(target, particles, search, loo, larger, generator, deadline, first_row, rows)
     return result
 
 
@@ -369,7 +367,7 @@ def _refitted(
     generator: torch.Generator,
     deadline: Deadline,
     first_row: int,
-    table: Tensor | None,
+    table: Rows,
 ) -> LooResult:
     """Leave-one-out with exact refits of the rows where smoothing fails or is noisy."""
     usable = _trusted(target, loo, particles, settings) & loo.pointwise.isfinite()
@@ -389,7 +387,7 @@ def _with_refits(
     generator: torch.Generator,
     deadline: Deadline,
     first_row: int,
-    table: Tensor | None = None,
+    table: Rows = None,
 ) -> LooResult:
     """Leave-one-out with exact refits of some rows."""
     copies = len(particles.theta) / particles.distinct
@@ -399,7 +397,8 @@ def _with_refits(
     variance = bias = 0.0
     together = FOLD_CHUNK if target.num_observations <= MANY_ROWS else 1
     for chunk in torch.split(rows, together):
-        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline, table)
+        known = own_of(table, chunk)
+        folds = exact_loo(target, particles, search, chunk, settings, generator, deadline, known)
         densities[chunk - first_row] = folds.density
         # of many rows in single precision
         influence[:, chunk - first_row] = folds.influence.to(influence.dtype)

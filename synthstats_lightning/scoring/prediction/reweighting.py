@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.target import (
@@ -50,6 +50,19 @@ def rows_of(target: Target, particles: Particles) -> Rows:
     if _whole_by_weights(target, particles):
         return None
     return pointwise(target, particles.theta, particles.log_likelihood)
+
+
+def own_of(rows: Rows, some: Int[Tensor, " some"]) -> Float[Tensor, "particles some"] | None:
+    """Log density of some rows given the others, where it is known.
+
+    Args:
+        rows: Each row given the others, at some draws.
+        some: Rows whose density is wanted.
+    """
+    if isinstance(rows, ManyRows):
+        parts = [Marginals(part.given, part.changed[:, some]) for part in rows.parts]
+        return torch.cat([pointwise_of(part).own for part in parts])
+    return None if rows is None else rows.own[:, some]
 
 
 def longer(rows: Pointwise | ManyRows, more: Sequence[Marginals]) -> Pointwise | ManyRows:

@@ -57,6 +57,8 @@ class TaskMessage:
             "censoring": {},
             "events": {},
             "response_levels": (),
+            "own_names": {},
+            "words": {},
         }
         return {
             **vars(self),

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from synthstats_lightning.scoring.density.target import Marginals
+from synthstats_lightning.scoring.density.target import Marginals, Pointwise
 from synthstats_lightning.scoring.estimators.psis import Loo, importance_loo
 from synthstats_lightning.scoring.prediction import loo, row_columns
+from synthstats_lightning.scoring.prediction.reweighting import ManyRows, own_of
 from synthstats_lightning.scoring.settings import EngineSettings
 
 DRAWS, KINDS, ROWS, FIRST = 40, 5, 30, 4
@@ -86,3 +87,13 @@ def test_refits_among_influences_of_single_precision(monkeypatch: pytest.MonkeyP
     assert found.refitted == 1
     assert found.loo.pointwise[3] == -1.0
     assert found.mcse**2 == pytest.approx(1.0 + DRAWS * (ROWS - 0.5) ** 2)
+
+
+def test_rows_given_the_others_are_picked_from_what_is_known() -> None:
+    some = torch.tensor([5, 1])
+    whole = TOTAL[:, None] - CHANGED
+    found = own_of(ManyRows(tuple(PARTS)), some)
+    assert found is not None
+    torch.testing.assert_close(found, whole[:, some])
+    assert torch.equal(found, own_of(Pointwise(whole, CHANGED), some))
+    assert own_of(None, some) is None

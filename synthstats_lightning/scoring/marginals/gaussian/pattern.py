@@ -154,11 +154,18 @@ def pattern_equations(
         pairs, entries = pairs_of(pattern, columns), coefficients.permute(1, 2, 0).contiguous()
         weight, one_scale = rows.scale.square().reciprocal().T, rows.scale.shape[1] == 1
         weighted = entries if one_scale else entries * weight[:, None, :]
-        products = weighted[:, pairs.first] * entries[:, pairs.second]
-        products = (products if pairs.twice is None else products * pairs.twice).flatten(0, 1)
-        gram = products.new_zeros(pattern.numbers + 1, products.shape[1]).index_add(0, pairs.places, products)
-        slopes = (weighted * origin.T[:, None, :]).flatten(0, 1)
-        slope = slopes.new_zeros(pattern.size + 1, slopes.shape[1]).index_add(0, columns.reshape(-1), slopes)
+        gram = weighted.new_zeros(pattern.numbers + 1, weighted.shape[2])
+        places = pairs.places.reshape(len(columns), -1)
+        # pair by pair: all at once would be many times the rows in memory
+        for pair, (first, second) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+            products = weighted[:, first] * entries[:, second]
+            products = products if pairs.twice is None else products * pairs.twice[:, pair]
+            gram = gram.index_add_(0, places[:, pair], products)
+        start = origin.T
+        slope = weighted.new_zeros(pattern.size + 1, max(weighted.shape[2], start.shape[1]))
+        for entry in range(columns.shape[1]):
+            products = weighted[:, entry] * start
+            slope = slope.index_add_(0, columns[:, entry], products)
         precision = precision + (gram * weight if one_scale else gram)
         gradient = gradient + (slope * weight if one_scale else slope)
     return precision, gradient
@@ -176,8 +183,11 @@ def pattern_variances(
     """
     columns, coefficients, _ = rows.affine
     pairs, entries = pairs_of(pattern, columns), coefficients.permute(1, 2, 0).contiguous()
-    picked = covariance[pairs.places].reshape(len(columns), -1, covariance.shape[1])
-    # both orders of a pair
-    times = torch.where(pairs.first == pairs.second, 1.0, 2.0).to(torch.float64)[:, None]
-    products = entries[:, pairs.first] * entries[:, pairs.second] * times
-    return (products * picked).sum(1).T
+    places = pairs.places.reshape(len(columns), -1)
+    found = covariance.new_zeros(len(columns), covariance.shape[1])
+    # pair by pair: all at once would be many times the rows in memory
+    for pair, (first, second) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+        product = entries[:, first] * entries[:, second]
+        both_orders = 1.0 if first == second else 2.0
+        found = torch.addcmul(found, product, covariance[places[:, pair]], value=both_orders)
+    return found.T
