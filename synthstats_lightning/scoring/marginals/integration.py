@@ -210,7 +210,8 @@ def checked_at(target: Target, theta: Float[Tensor, "particles outer"]) -> Targe
         return RowSubset(checked_at(target.target, theta), target.rows)
     found = target.checked_at(theta) if isinstance(target, Checkable) else None
     if found is None and isinstance(target, ClusterIntegrated):
-        found = integrate_laplace(target.density)
+        with torch.inference_mode(False):  # what a target is made of is saved where gradients are taken
+            found = integrate_laplace(target.density)
     if found is None:
         return given_up(target)
     _check_size(found)
