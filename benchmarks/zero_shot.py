@@ -10,7 +10,8 @@ many of the prior's, all at temperature 1, weighed by prior times evidence over 
 written.
 JSON, by data set: `scored_share`, `ess` and `ess_blind` (effective sample size in programs), their `ratio`,
 `log_z` of the proposal's programs and its difference from that of the prior's, each with its standard error
-(nats), `best_evidence`, `best_elpd` and, of a regression on all columns, `default_elpd` (nats),
+(nats), `best_evidence`, `best_elpd` and, of a regression on all columns, `default_elpd` (nats), of the
+regressions that runs begin with `regressions_elpd` (of the one of most evidence),
 `baseline_evidence`, `failures` by category and the `best` program. Of all: `median_ess`,
 `median_scored_share`, `worst_scored_share`, `median_ratio`, `environments_below_baseline` (simulated
 instances whose best program has less evidence than the intercept alone). Of the policy on its own grammar:
@@ -43,6 +44,7 @@ from rich.table import Table
 
 from synthstats_lightning import CSVTask, ProgramScorer
 from synthstats_lightning.policy import Policy, load_policy
+from synthstats_lightning.pretraining.wide.regressions import regressions
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Task, baseline_program
 from synthstats_lightning.tasks.default_regression import default_regression
@@ -61,6 +63,7 @@ SHOWN = (
     "best_evidence",
     "best_elpd",
     "default_elpd",
+    "regressions_elpd",
     "seconds",
 )
 
@@ -95,16 +98,21 @@ def measure(policy: Policy, task: Task, programs: int, tokens: int, time_limit: 
         seconds = time.perf_counter() - started
         blind = weighted(written(policy, task, programs, "nothing", tokens, seed=1), task, scorer)
         baseline = scorer.score(baseline_program(task), task)
+        begun = regressions(task)
+        evidences = [future.result().evidence for future in [scorer.submit(each, task) for each in begun]]
     with ProgramScorer() as scorer:
         best = found.best(COMPARED)
         scores = [future.result() for future in [scorer.submit(source, task) for source in best]]
         regression = default_regression(task)
         default = None if regression is None else scorer.score(regression, task)
+        known = [(value, each) for value, each in zip(evidences, begun, strict=True) if value is not None]
+        first = scorer.score(max(known)[1], task) if known else None
     return {
         **figures(found, blind),
         "baseline_evidence": baseline.evidence,
         "best_elpd": max((score.elpd for score in scores if score.elpd is not None), default=None),
         "default_elpd": None if default is None else default.elpd,
+        "regressions_elpd": None if first is None else first.elpd,
         "seconds": seconds,
         "best": best[0] if best else None,
     }
