@@ -12,7 +12,7 @@ from synthstats_lightning.pretraining.numbers import coarse, text
 from synthstats_lightning.pretraining.wide.draft import Draft, plus
 from synthstats_lightning.pretraining.wide.locations.groups import MOST_APART, group_effects
 from synthstats_lightning.pretraining.wide.locations.sums import MOST
-from synthstats_lightning.pretraining.wide.locations.terms import REACH, regressors
+from synthstats_lightning.pretraining.wide.locations.terms import REACH
 from synthstats_lightning.pretraining.wide.request import Request, num_levels, request_of
 from synthstats_lightning.pretraining.wide.responses import FAMILIES, family_weights
 from synthstats_lightning.pretraining.wide.weights import WEIGHTS
@@ -82,13 +82,12 @@ def regressions(task: Task, most_families: int = MOST_FAMILIES) -> list[str]:
 
 def _selections(request: Request, digest: Digest) -> list[tuple[Sequence[Column], Sequence[Column]]]:
     """Columns with slopes and columns with effects: all, then those that are clear."""
-    draft = Draft(_Typical(), request, PLAIN, target=FAMILIES["Normal"].target(request))
     t = {name: abs(value) for name, value in (digest.regression or {}).items()}
     f = {each.name: each.f for each in digest.groups or ()}
     groups = [column for column in request.indices if column.levels or column.role == "group"]
     groups = sorted(groups, key=lambda column: -f.get(column.name, 0.0))[:MOST_GROUPS]
     names = {column.name for column in groups}
-    slopes = [column for column in regressors(draft) if column.name not in names]
+    slopes = [column for column in (*request.numeric, *request.binary) if column.name not in names]
     if len(slopes) > MOST:
         kept = sorted(slopes, key=lambda column: -t.get(column.name, 0.0))[:MOST]
         slopes = [column for column in slopes if column in kept]
@@ -109,9 +108,10 @@ def _regression(
     draft = Draft(_Typical(), request, PLAIN, family.target(request), family.link, intercept=family.intercept)
     terms = [draft.level()]
     for column in columns:
-        axis = _logarithm(column) if logarithms and _widely_positive(column) else draft.axis(column)
         if column.kind == "binary":
             axis = raw_axis(column)
+        else:
+            axis = _logarithm(column) if logarithms and _widely_positive(column) else draft.axis(column)
         terms.append(f"{draft.change(axis.span, len(columns))}*{axis.expression}")
     stems = iter(GROUP_STEMS)
     apart = next((column for column in groups if num_levels(column) <= MOST_APART), None)
