@@ -33,6 +33,7 @@ from synthstats_lightning.policy.pointers.vocabulary import (
 from synthstats_lightning.policy.pointers.words import words
 from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram
+from synthstats_lightning.policy.text.bracket_limits import BracketRule, bracket_rule
 from synthstats_lightning.policy.text.number_limits import NumberRule
 from synthstats_lightning.policy.text.token_limits import SizeRule, TokenLimits, TokenRule
 from synthstats_lightning.tasks.facts import Facts
@@ -181,14 +182,15 @@ class PointerSpelling:
     def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits:
         """What is allowed, but no place where a range leaves no value, and no size of what is not indexed.
 
-        Nor a place far from its column's range.
+        Nor a place far from its column's range, nor a bracket that is not open or left so.
         """
         device = prompt_ids.device
         found = [self._rules(tuple(ids)) for ids in prompt_ids.tolist()]
         tables, ends = (torch.stack(each).to(device) for each in zip(*found, strict=True))
         every = tuple(TokenRule(*each.unbind(1)) for each in tables.unbind(1))
         sizes = SizeRule(self._sizes.opening, *(each.to(device) for each in self._sizes[1:]))
-        return TokenLimits(self.allowed(prompt_ids), every, sizes, self._numbers.between(*ends.unbind(1)))
+        numbers = self._numbers.between(*ends.unbind(1))
+        return TokenLimits(self.allowed(prompt_ids), every, sizes, numbers, self._brackets.on(device))
 
     def _rules(self, prompt: tuple[int, ...]) -> _Told:
         """Rules and ranges of one prompt, of which there are few."""
@@ -248,10 +250,19 @@ class PointerSpelling:
         return NumberRule(nothing, nothing, minus, added, over, opening, ending, digit, digits, of.point)
 
     @cached_property
+    def _brackets(self) -> BracketRule:
+        return bracket_rule(self._texts, self.size, self.ids[PROGRAM], self.ids[END])
+
+    @cached_property
     def _contexts(self) -> Contexts:
+        return contexts(self._texts)
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """Tokens that text is made of."""
         special = set(self.ids.values())
         plain = (token for token in range(len(self.tokenizer)) if token not in special)
-        return contexts({token: self.tokenizer.decode([token]) for token in plain})
+        return {token: self.tokenizer.decode([token]) for token in plain}
 
     @cached_property
     def _kinds(self) -> tuple[Bool[Tensor, " vocabulary"], Bool[Tensor, " vocabulary"]]:

@@ -8,7 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.policy.text.number_limits import NumberRule, advance, before_each, limited
+from synthstats_lightning.policy.text import bracket_limits, number_limits
+from synthstats_lightning.policy.text.bracket_limits import BracketRule
+from synthstats_lightning.policy.text.number_limits import NumberRule
 from synthstats_lightning.policy.text.unlikely import UNLIKELY
 
 
@@ -59,11 +61,13 @@ class Before(NamedTuple):
         last_two: The two tokens before each, the nearer last; -1 where there is none.
         used: Which columns of `SizeRule.uses` a program has had; none without such a rule.
         number: The state of a number that is being written; no entries without a `NumberRule`.
+        open: Brackets and quotes that are open; `bracket_limits.NOTHING` without a `BracketRule`.
     """
 
     last_two: Int[Tensor, "*tokens 2"]
     used: Bool[Tensor, "*tokens used"]
     number: Float[Tensor, "*tokens entries"]
+    open: Int[Tensor, "*tokens"]
 
     def of(self, index: Tensor | tuple[Tensor, ...]) -> Before:
         """The same of some of the tokens.
@@ -71,7 +75,7 @@ class Before(NamedTuple):
         Args:
             index: Which of the tokens are meant, as a tensor is indexed.
         """
-        return Before(self.last_two[index], self.used[index], self.number[index])
+        return Before(*(each[index] for each in self))
 
 
 class TokenLimits(NamedTuple):
@@ -82,12 +86,14 @@ class TokenLimits(NamedTuple):
         rules: What else is all but ruled out, which depends on the last two tokens.
         sizes: What is all but ruled out by all that was written.
         numbers: Numbers that are all but ruled out behind a column.
+        brackets: Brackets and ends of lines that are all but ruled out by what is open.
     """
 
     allowed: Bool[Tensor, "prompts vocabulary"]
     rules: tuple[TokenRule, ...] = ()
     sizes: SizeRule | None = None
     numbers: NumberRule | None = None
+    brackets: BracketRule | None = None
 
     def masked(
         self, logits: Float[Tensor, "tokens vocabulary"], row: Int[Tensor, " tokens"], before: Before
@@ -110,7 +116,9 @@ class TokenLimits(NamedTuple):
             unused = (applies & before.used[:, -1])[:, None] & ~before.used[:, :-1]
             logits = logits.index_add(-1, self.sizes.sizes, unused.to(logits.dtype), alpha=-UNLIKELY)
         if self.numbers is not None:
-            logits = limited(self.numbers, logits, before.number)
+            logits = number_limits.limited(self.numbers, logits, before.number)
+        if self.brackets is not None:
+            logits = bracket_limits.limited(self.brackets, logits, before.open)
         return logits.masked_fill(~self.allowed[row], -torch.inf)
 
     def before(
@@ -125,15 +133,18 @@ class TokenLimits(NamedTuple):
         last_two = preceding_two(prompt_ids, program_ids)
         number = last_two.new_zeros((*program_ids.shape, 0), dtype=torch.float64)
         if self.numbers is not None:
-            number = before_each(self.numbers, prompt_ids, program_ids)
+            number = number_limits.before_each(self.numbers, prompt_ids, program_ids)
+        opened = torch.full_like(program_ids, bracket_limits.NOTHING)
+        if self.brackets is not None:
+            opened = bracket_limits.before_each(self.brackets, prompt_ids, program_ids)
         if self.sizes is None:
             used = program_ids.new_zeros((*program_ids.shape, 0), dtype=torch.bool)
-            return Before(last_two, used, number)
+            return Before(last_two, used, number, opened)
         begun = (prompt_ids == self.sizes.opening).cumsum(1) > 0
         at_first = (self.sizes.used(prompt_ids) & begun[..., None]).any(1, keepdim=True)
         earlier = self.sizes.used(program_ids[:, :-1]).cumsum(1, dtype=torch.int32) > 0
         used = torch.cat([at_first, at_first | earlier], 1)[:, : program_ids.shape[1]]
-        return Before(last_two, used, number)
+        return Before(last_two, used, number, opened)
 
     def after(self, before: Before, tokens: Int[Tensor, " rows"]) -> Before:
         """What stands before the next tokens.
@@ -144,8 +155,12 @@ class TokenLimits(NamedTuple):
         """
         last_two = torch.stack([before.last_two[:, 1], tokens], 1)
         used = before.used if self.sizes is None else before.used | self.sizes.used(tokens)
-        number = before.number if self.numbers is None else advance(self.numbers, before.number, tokens)
-        return Before(last_two, used, number)
+        number, opened = before.number, before.open
+        if self.numbers is not None:
+            number = number_limits.advance(self.numbers, number, tokens)
+        if self.brackets is not None:
+            opened = bracket_limits.advance(self.brackets, opened, tokens)
+        return Before(last_two, used, number, opened)
 
 
 def preceding_two(

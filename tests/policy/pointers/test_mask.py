@@ -28,6 +28,23 @@ def encoded(writer, prompts):
     return [writer.encode_prompt(*prompt) for prompt in prompts], priors, facts
 
 
+def closes(before, text):
+    """Whether a text behind another closes what is open, in order, before a line ends."""
+    found, stack, quote = True, [], ""
+    for place, mark in enumerate(before + text):
+        wrong = False
+        if mark == "\n":
+            wrong = bool(stack or quote)
+        elif mark in "\"'" and quote in ("", mark):
+            quote = "" if quote else mark
+        elif mark in "([{" and not quote:
+            stack.append({"(": ")", "[": "]", "{": "}"}[mark])
+        elif mark in ")]}" and not quote:
+            wrong = not stack or stack.pop() != mark
+        found &= not wrong or place < len(before)
+    return found
+
+
 @torch.no_grad()
 def by_hand(writer, prompt, ids, least=0):
     """Log-probabilities of tokens from plain passes and a mask that is made from the prompt's text.
@@ -41,6 +58,9 @@ def by_hand(writer, prompt, ids, least=0):
         [not token.startswith("<|") and (token not in POINTERS or token in there) for token in tokens]
     )
     allowed[writer.stop_token_id] = True
+    special = set(writer.tokenizer.all_special_ids)
+    texts = ["" if token in special else writer.tokenizer.decode([token]) for token in range(len(tokens))]
+    texts[writer.stop_token_id] = "\n"
     logits = writer.model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1].float()
     logits = logits[:, : len(tokens)].masked_fill(~allowed, -torch.inf)
     own = torch.tensor([token.startswith("<c") and not token.endswith((".n>", ".i>")) for token in tokens])
@@ -53,6 +73,8 @@ def by_hand(writer, prompt, ids, least=0):
         if re.search(r"sqrt\(<c\d+(.z)?>$", before):
             closing = [token for token, text in enumerate(tokens) if text.startswith(")")]
             logits[place, closing] -= 15.0
+        wrong = [token for token, text in enumerate(texts) if not closes(before, text)]
+        logits[place, wrong] -= 15.0
     logits[:least, list(writer.stop_token_ids)] = -torch.inf
     return logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
 

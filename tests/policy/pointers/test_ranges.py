@@ -65,7 +65,7 @@ def test_rules_subtract_where_both_tokens_agree():
     last_two = torch.tensor(rng.integers(-1, 14, (40, 2)))
     last_two[0, 0] = 1 << 62  # a position of a digest
     nothing = torch.zeros(40, 0)
-    found = limits.masked(logits, row, Before(last_two, nothing.bool(), nothing))
+    found = limits.masked(logits, row, Before(last_two, nothing.bool(), nothing, row))
     for place in range(40):
         first, second = last_two[place].tolist()
         for token in range(12):
