@@ -22,9 +22,9 @@ ATTEMPTS = 10
 class Evolution(Searcher):
     """Breeds programs: the fittest of parents and children are the next parents.
 
-    The first generation are draws of the policy. A child is a parent's beginning with another end by the
-    policy, a parent with one edit of its text by the grammar, or a crossover of the statements of two. Of
-    programs with equal canonical form one is a parent.
+    The first generation are draws of the policy, with which others' programs compete. A child is a parent's
+    beginning with another end by the policy, a parent with one edit of its text by the grammar, or a
+    crossover of the statements of two. Of programs with equal canonical form one is a parent.
 
     Args:
         population_size: Parents, and children of each generation.
@@ -86,7 +86,7 @@ class Evolution(Searcher):
         """The next generation: draws of the policy until one has a score, then children."""
         if self.num_generations is not None and self.generation >= self.num_generations:
             return []
-        if not self.population:
+        if self.generation == 0 or not self.population:
             return self.writer.draw(self.population_size)
         return self._children(self.population_size)
 
@@ -97,6 +97,17 @@ class Evolution(Searcher):
             scored: The last generation.
         """
         self.generation += 1
+        self._select(scored)
+
+    def learn(self, scored: Sequence[Scored]) -> None:
+        """Has others' programs compete with the first generation.
+
+        Args:
+            scored: Programs of others with their scores.
+        """
+        self._select(scored)
+
+    def _select(self, scored: Sequence[Scored]) -> None:
         self._seen |= {each.proposal.source for each in scored}
         able = [each for each in (*self.population, *scored) if self.fitness_of(each) > -math.inf]
         able.sort(key=self.fitness_of, reverse=True)  # stable: the earlier of equals stays

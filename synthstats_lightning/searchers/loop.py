@@ -65,7 +65,8 @@ def search(
         deadline: When to end, on the clock of `time.monotonic`; scores that are still missing are left out.
         most_proposals: Proposals after which the search ends whatever it has found; by default twenty for
             each program of the budget, and no bound without one.
-        first: Programs that are taken before the searcher is asked, which is not told of them.
+        first: Programs of others that are taken before the searcher is asked; it is told of them as of what
+            it has not asked for.
         show: Is told how far the search has come, after every round.
 
     Returns:
@@ -102,7 +103,8 @@ def search(
         return found
 
     try:
-        scored(first)
+        if first:
+            searcher.learn(scored(first))
         while not progress.ended:
             asked = searcher.ask()
             if not asked:

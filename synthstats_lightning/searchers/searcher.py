@@ -58,6 +58,16 @@ class Searcher(ABC):
         """
         self.writer, self.task, self.random = writer, task, Random(seed)  # noqa: S311 - no secret
 
+    def learn(self, scored: Sequence[Scored]) -> None:  # noqa: B027 - most have no use for them
+        """Hears of programs that it has not asked for, before its first round.
+
+        A searcher whose estimates rest on the probability that a program was proposed with has no use for
+        them.
+
+        Args:
+            scored: Programs of others with their scores.
+        """
+
     def rewritten(self, parents: Sequence[Proposal]) -> list[Proposal]:
         """Programs with other ends by the policy, each parent cut at a place that is drawn uniformly.
 

@@ -95,6 +95,28 @@ def test_evolution_finds_the_best_program(effort):
     assert searcher.estimate().log_z is None
 
 
+def test_evolution_breeds_from_programs_of_others_and_draws_its_own():
+    given = ListedLanguage()
+    best = given._proposal(given.programs[int(given.log_target.argmax())], drawn=False)
+    searcher = Evolution(population_size=8)
+    taken = searched(searcher, 17, first=[best])[2]
+    assert searcher.population[0].proposal.source == best.source
+    drawn = [scored.proposal for step, scored in taken if step == 0 and scored.proposal is not best]
+    assert len(drawn) == 8
+    assert all(each.drawn for each in drawn)
+    assert {searcher.fitness_of(each) for each in searcher.population} != {-np.inf}
+
+
+@pytest.mark.parametrize("method", [SampleAndWeight, ModelSMC])
+def test_estimates_know_nothing_of_programs_of_others(method):
+    given = ListedLanguage()
+    best = given._proposal(given.programs[int(given.log_target.argmax())], drawn=False)
+    with_it, without = method(), method()
+    searched(with_it, None, most_proposals=601, first=[best])
+    searched(without, None, most_proposals=600)
+    assert with_it.estimate() == without.estimate()
+
+
 def test_evolution_ends_with_its_generations():
     searcher = Evolution(population_size=8, num_generations=3)
     _, found, taken = searched(searcher, None)

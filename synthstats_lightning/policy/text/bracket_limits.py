@@ -186,7 +186,7 @@ def limited(
         logits: What the language model gives each token.
         state: What is open before each.
     """
-    states, row = state.unique(return_inverse=True)
+    states, row = torch.unique(state, return_inverse=True)
     known = states.clamp_min(NOTHING)[:, None]
     quote, stack = known % BASE, known.div(BASE, rounding_mode="floor")
     of = quote, torch.arange(len(rule.tokens), device=states.device)

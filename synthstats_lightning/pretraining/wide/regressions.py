@@ -26,6 +26,8 @@ FIRST = (
     *("NegativeBinomial", "Poisson", "Binomial", "BetaBinomial", "Bernoulli", "OrderedLogistic"),
 )
 """Families of a response in the order in which an analyst would try them."""
+FIRST_OF_TIMES = ("LogNormal", "Weibull", "Gamma")
+"""Those of a positive response that was cut short in some rows, before all others."""
 MOST_FAMILIES = 3
 """Families that are tried of one response."""
 MOST_GROUPS = 3
@@ -71,9 +73,11 @@ def regressions(task: Task, most_families: int = MOST_FAMILIES) -> list[str]:
         return []
     request, digest = request_of(task), task_digest(task, ("regression", "groups"))
     families = family_weights(request, PLAIN)
+    times = FIRST_OF_TIMES if "upper" in request.censoring and request.response.low > 0 else ()
+    order = [name for name in dict.fromkeys((*times, *FIRST)) if name in families]
     found = []
     for columns, groups in _selections(request, digest):
-        for family in [name for name in FIRST if name in families][:most_families]:
+        for family in order[:most_families]:
             found.append(_regression(request, family, columns, groups, False))
             if FAMILIES[family].link == "log" and any(_widely_positive(column) for column in columns):
                 found.append(_regression(request, family, columns, groups, True))

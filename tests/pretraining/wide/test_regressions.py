@@ -82,6 +82,33 @@ def test_logarithms_where_columns_range_widely_and_the_link_is_one():
     assert max(scores, key=scores.__getitem__) in with_log
 
 
+def test_times_that_were_cut_short_are_those_of_survival(tmp_path):
+    rng = np.random.default_rng(4)
+    n = 150
+    age = rng.uniform(30.0, 70.0, n)
+    times = np.exp(3.0 - 0.05 * (age - 50)) * rng.weibull(0.8, n)
+    end = rng.uniform(5.0, 60.0, n)
+    columns = {
+        "age": age.round(1),
+        "died": (times < end).astype(int),
+        "time": np.minimum(times, end).round(3),
+    }
+    task = CSVTask(written(tmp_path / "times.csv", columns), "time", roles={"died": "event"})
+    found = regressions(task)
+    assert [
+        name for name in ("LogNormal", "Weibull", "Gamma") if any(f"pm.{name}.dist" in each for each in found)
+    ] == [
+        "LogNormal",
+        "Weibull",
+        "Gamma",
+    ]
+    with ProgramScorer() as scorer:
+        scores = [scorer.score(source, task) for source in found]
+        default = scorer.score(default_regression(task), task)
+    assert all(score.scored for score in scores)
+    assert max(score.elpd for score in scores) > default.elpd - 0.5
+
+
 def test_rows_that_do_not_count_change_nothing():
     rng = np.random.default_rng(2)
     data = {"x": rng.normal(size=40), "z": rng.normal(size=40)}
