@@ -53,12 +53,12 @@ class BracketRule(NamedTuple):
         tokens: Those that do anything of the kind.
         place: Where a token is among them; their number for others.
         closed: `Effect.closed` by the quote that is open and the place of a token; nothing in the last place.
-        closes: `Effect.closes`.
-        opened: `Effect.opened`.
-        opens: `Effect.opens`.
-        quote: `Effect.quote`.
-        line: `Effect.line`.
-        wrong: `Effect.wrong`.
+        closes: `Effect.closes` by the same two.
+        opened: `Effect.opened` by the same two.
+        opens: `Effect.opens` by the same two.
+        quote: `Effect.quote` by the same two.
+        line: `Effect.line` by the same two.
+        wrong: `Effect.wrong` by the same two.
     """
 
     begin: int
@@ -85,7 +85,7 @@ def effect(text: str, quote: int) -> Effect:
     """What the text of a token closes and opens.
 
     Args:
-        text: Any text.
+        text: Any text, of a token or a whole line.
         quote: The quote that is open before it, counted from 1; 0 for none.
     """
     closing: list[int] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from synthstats_lightning.tasks.intake.clock import clock_encoding
 from synthstats_lightning.tasks.intake.dates import (
     TWO_DIGIT_YEARS,
     DateFormat,
@@ -119,7 +120,7 @@ def _look(name: str, full: list[Cell], present: list[Cell], decimal_comma: bool)
         encoding = LevelEncoding(truth)
         words = [next(text for text in texts if truth[text] == code) for code in (0, 1)]
         return Reading("boolean", numbers_of(encoding, full), encoding, tuple(words))
-    return _dates(name, full) or _category(name, full, None, None)
+    return _clock(full, present) or _dates(name, full) or _category(name, full, None, None)
 
 
 def _numbers(full: list[Cell], present: list[Cell], decimal_comma: bool) -> Reading | None:
@@ -155,6 +156,17 @@ def _numbers(full: list[Cell], present: list[Cell], decimal_comma: bool) -> Read
         )
     encoding = replace(encoding, whole=_is_whole(present, known))
     return Reading("number", values, encoding, (), form.unit, tuple(_format_notes(form)), tuple(warnings))
+
+
+def _clock(full: list[Cell], present: list[Cell]) -> Reading | None:
+    """A column of times of day or durations; `None` if it is none."""
+    odd = {cell for cell in present if isinstance(cell, str) and cell.lower() in MISSING_NUMBERS}
+    times = [cell for cell in present if cell not in odd] if odd else present
+    encoding = clock_encoding(times) if times else None
+    if encoding is None:
+        return None
+    values, notes = numbers_of(encoding, full), (f"times, as {encoding.unit}",)
+    return Reading("number", values, encoding, (), encoding.unit, notes)
 
 
 def _forced_number(name: str, full: list[Cell], present: list[Cell], decimal_comma: bool) -> Reading:

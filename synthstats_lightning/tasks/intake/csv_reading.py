@@ -8,7 +8,12 @@ import io
 from collections import Counter
 from pathlib import Path
 
-from synthstats_lightning.tasks.intake.numbers import PLAIN, has_decimal_comma
+from synthstats_lightning.tasks.intake.numbers import (
+    PLAIN,
+    has_decimal_comma,
+    has_point,
+    may_be_decimal_comma,
+)
 from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable, distinct_names
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -74,12 +79,20 @@ def read_csv_table(path: Path, delimiter: str | None = None, encoding: str | Non
     columns: dict[str, list[Cell]] = {
         name: [row[place] for row in rows[1:]] for place, name in enumerate(names)
     }
-    comma = chosen != "," and any(
-        has_decimal_comma([str(cell) for cell in cells if cell][:SNIFFED_ROWS]) for cells in columns.values()
-    )
-    if comma:
-        notes.append("numbers have decimal commas")
+    comma = chosen != "," and _has_decimal_commas(columns, chosen, notes)
     return RawTable(str(path), columns, {}, numbers[1], tuple(notes), comma)
+
+
+def _has_decimal_commas(columns: dict[str, list[Cell]], delimiter: str, notes: list[str]) -> bool:
+    """Whether a comma stands before decimals, which is why many files are separated by semicolons."""
+    few = [[str(cell) for cell in cells if cell][:SNIFFED_ROWS] for cells in columns.values()]
+    if any(map(has_decimal_comma, few)):
+        notes.append("numbers have decimal commas")
+        return True
+    if delimiter == ";" and any(map(may_be_decimal_comma, few)) and not any(map(has_point, few)):
+        notes.append("1,234 is taken for 1.234, as in most files that are separated by semicolons")
+        return True
+    return False
 
 
 def _decode(path: Path, encoding: str | None) -> tuple[str, list[str]]:

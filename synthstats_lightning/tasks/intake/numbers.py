@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _COMMA_NUMBER = re.compile(r"[-+]?(?:\d+,?\d*|,\d+)(?:[eE][-+]?\d+)?")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
-_COMMA_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+(?:,\d*)?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_COMMA_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?")
+_EITHER = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
+"""`1,234`: a thousand and more, or one and some thousandths."""
 _SPACES = re.compile("(?<=\\d)[  \u2009\u202f'’](?=\\d{3})")
 _BRACKETS = re.compile(r"\(([^()-]+)\)")
 _AFFIX = re.compile(
@@ -116,6 +118,26 @@ def has_decimal_comma(texts: Sequence[str]) -> bool:
     ):
         return False
     return any(not _THOUSANDS.fullmatch(body) for body in with_comma)
+
+
+def may_be_decimal_comma(texts: Sequence[str]) -> bool:
+    """Whether all numbers of a column have a comma before three digits, so that it may be either.
+
+    Args:
+        texts: Cells that are not missing.
+    """
+    _, _, bodies = _affixes(texts)
+    return bool(bodies) and all(_EITHER.fullmatch(body) for body in bodies)
+
+
+def has_point(texts: Sequence[str]) -> bool:
+    """Whether a column holds numbers with a decimal point.
+
+    Args:
+        texts: Cells that are not missing.
+    """
+    _, _, bodies = _affixes(texts)
+    return any("." in body and (_NUMBER.fullmatch(body) or _THOUSANDS.fullmatch(body)) for body in bodies)
 
 
 def _affixes(texts: Sequence[str]) -> tuple[str, str, list[str]]:

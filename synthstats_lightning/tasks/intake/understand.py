@@ -18,6 +18,7 @@ from synthstats_lightning.tasks.intake.assembly import (
 )
 from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
+from synthstats_lightning.tasks.intake.detection import end_counts, with_limits
 from synthstats_lightning.tasks.intake.drafts import (
     Draft,
     assign_roles,
@@ -98,11 +99,14 @@ def understand(
     if gaps not in GAPS:
         raise ValueError(f"gaps must be one of {', '.join(GAPS)}, got {gaps!r}")
     raw = read_table(table, delimiter, encoding)
+    response = GivenNames(raw).find(response, "response")
+    raw, beyond = with_limits(raw, response, missing)
     known = GivenNames(raw)
-    response = known.find(response, "response")
     said_roles, said_kinds = known.keys(roles, "roles", ROLES), known.keys(kinds, "kinds", KINDS)
     said_levels, said_parts = known.keys(levels, "levels"), known.keys(date_parts, "date_parts")
     chosen = list(raw.columns) if columns is None else [known.find(name, "columns:") for name in columns]
+    said_roles = {**{name: each.role for name, each in beyond.items()}, **said_roles}
+    chosen += [name for name in beyond if name not in chosen]
     named = {*(chosen if columns is not None else ()), *said_roles, *said_kinds, *said_levels, *said_parts}
 
     def read(name: str) -> Reading:
@@ -122,8 +126,11 @@ def understand(
     question = told or question
     if (kind or found) == "ordinal":
         take_for_ordered(own)
+    if (kind or found) == "count":
+        end_counts(drafts, own, beyond)
     assign_roles(drafts, own, kind or found, said_roles)
     notes, warnings = list(raw.notes), [question] if question and kind is None else []
+    warnings += [each.told for each in beyond.values()]
     skipped = [name for name in raw.columns if name not in chosen and name != response]
     if skipped:
         notes.append(f"{len(skipped)} columns that `columns` does not name are left out: {few(skipped)}")
@@ -148,7 +155,8 @@ def understand(
     rows, left_out = kept_rows(described, values, gaps, raw.source)
     kept, data, filled = stored_columns(described, values, rows, kind or found)
     name = next(column.name for column in kept if column.role == "response")
-    if (kind or found) == "continuous" and (told := heaped_end(name, data[name].astype(float))):
+    heaped = (kind or found) == "continuous" and not beyond
+    if heaped and (told := heaped_end(name, data[name].astype(float))):
         warnings.append(told)
     return UnderstoodData(
         source=raw.source,

@@ -103,3 +103,23 @@ def test_headers_and_rows_with_gaps_stay(read):
     assert read("x,y\n1,\n2,\n3,4\n").columns == {"x": ["1", "2", "3"], "y": ["", "", "4"]}
     with pytest.raises(ValueError, match=r"line 4: 1 fields, the header has 2"):
         read("x,y\n1,2\n2,3\n3\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "comma"),
+    [
+        ("a;b\n0,094;x\n1,506;y\n", True),  # no thousand begins with 0
+        ("a;b\n2,094;3\n-1,506;4\n", True),  # what semicolons are for
+        ("a;b\n2,094;3.5\n1,506;4.5\n", False),
+        ("a;b\n2,094;1\n1,506,200;2\n", False),
+        ("a;b\n2,094;1\n812;2\n", False),
+        ("a\tb\n2,094\t1\n1,506\t2\n", False),
+        ('a,b\n"2,094",1\n"1,506",2\n', False),
+    ],
+)
+def test_a_comma_before_three_digits(read, content, comma):
+    found = read(content)
+    assert found.decimal_comma == comma
+    assert any("1,234 is taken for 1.234" in note for note in found.notes) == (
+        comma and "0,094" not in content
+    )

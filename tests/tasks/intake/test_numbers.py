@@ -30,6 +30,11 @@ def test_numbers_are_read(texts, values, unit):
     assert form.unit == unit
 
 
+def test_no_thousand_begins_with_zero():
+    assert read_column("x", ["0,094", "1,506"]).values.tolist() == [0.094, 1.506]
+    assert read_column("x", ["0.094", "1.506"], decimal_comma=True).values.tolist() == [0.094, 1.506]
+
+
 def test_thousands_of_a_file_with_decimal_commas():
     form = number_format(["1.234", "5.678"], decimal_comma=True)
     assert form.read("1.234") == 1234
