@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, count_of, view_of
 
+STEPS_OF_TWO = (5.0, 40.0)
+"""Fewest and most steps, from 0 on, along which the numbers of two kinds change together in the grammar."""
 _LINE = re.compile(r"(<c\d+>)((?:<[^>]*>)*): \w+, (\S+) to ([^\s,]+)")
 
 
@@ -37,6 +39,7 @@ class Contexts(NamedTuple):
         root: The same of a square root.
         shape: The argument of a shape, without its sign of equality.
         indexing: After which an index comes, or an element of a list.
+        choice: Which choose between two values.
         closing: That end an argument.
         minus: After which a number is taken off.
         added: After which a number's opposite is.
@@ -56,6 +59,7 @@ class Contexts(NamedTuple):
     root: frozenset[int]
     shape: frozenset[int]
     indexing: frozenset[int]
+    choice: frozenset[int]
     closing: frozenset[int]
     minus: frozenset[int]
     added: frozenset[int]
@@ -107,6 +111,7 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
         that("sqrt("),
         that("shape"),
         that("["),
+        that("switch("),
         starting(")"),
         exactly(" - "),
         exactly(" - -"),
@@ -167,4 +172,13 @@ def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> 
         Rule(of.root, negative, of.closing),
         Rule(of.shape, of.equals, tokens(known)),
         Rule(pointing, of.indexing, tokens(each for each, column in known.items() if not column.is_index)),
+        # the grammar chooses between two species, step by step, and between nothing else
+        Rule(pointing, pointing, frozenset() if _may_be_species(known) else of.choice),
     )
+
+
+def _may_be_species(known: Mapping[str, Values]) -> bool:
+    """Whether there is a column of steps, and one of two kinds."""
+    columns = [column for pointer, column in known.items() if pointer in COLUMNS]
+    steps = any(column.low == 0.0 and STEPS_OF_TWO[0] <= column.high <= STEPS_OF_TWO[1] for column in columns)
+    return steps and any((column.low, column.high) == (0.0, 1.0) for column in columns)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from synthstats_lightning.policy import SamplingSettings, load_policy
-from synthstats_lightning.policy.pointers.ranges import ranges
+from synthstats_lightning.policy.pointers.ranges import STEPS_OF_TWO, ranges
 from synthstats_lightning.policy.text.token_limits import (
     Before,
     SizeRule,
@@ -20,6 +20,7 @@ from synthstats_lightning.policy.text.token_limits import (
     preceding_two,
 )
 from synthstats_lightning.policy.text.unlikely import UNLIKELY
+from synthstats_lightning.pretraining.wide.locations.mechanisms import MOST_TIMES
 from synthstats_lightning.pretraining.writer.wide import wide_example
 from synthstats_lightning.tasks import CSVTask, Task, task_prompt
 from synthstats_lightning.tasks.proposal import looking
@@ -158,6 +159,25 @@ def test_no_column_is_a_shape_or_an_index_that_it_is_not(writer):
         "dose": [-UNLIKELY, 0.0, 0.0],
         "size": [-UNLIKELY, -UNLIKELY, 0.0],
     }
+
+
+@pytest.mark.parametrize(("steps", "lost"), [(30, 0.0), (60, -UNLIKELY)])
+def test_two_species_need_few_steps(writer, steps, lost):
+    rng = np.random.default_rng(5)
+    data = {"time": np.tile(np.arange(steps + 1), 2), "kind": np.repeat([0, 1], steps + 1)}
+    data["y"] = rng.lognormal(2.0, 0.4, 2 * steps + 2).round(2)
+    prompt = task_prompt(Task("two", "Two.", data, "y"))
+    given = torch.tensor([writer.encode_prompt(*prompt)])
+    limits = writer.spelling.limits(given)
+    found = []
+    for line in ("mu = pt.switch(kind > 0, pt.stack(v)[time], pt.stack(u)[time])", "mu = a + b*kind"):
+        ids = torch.tensor([writer.encode_program(line, prompt.facts)[:-1]])
+        rows = torch.zeros(ids.shape[1], dtype=torch.long)
+        logits = torch.zeros(ids.shape[1], writer.spelling.size)
+        masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
+        found.append(float(masked.gather(1, ids.T).sum()))
+    assert found == [lost, 0.0]
+    assert STEPS_OF_TWO[1] == MOST_TIMES
 
 
 def test_of_one_covariate_the_shifted_logarithm_is_left(writer):
