@@ -64,7 +64,7 @@ def _run(job: Job) -> dict[str, Any]:
             return {}
         model = find_model(module, columns, num_rows, recorder)
     if job.schema.words:
-        levels = {level for view in job.schema.views.values() for level in view.levels}
+        levels = {str(level) for view in job.schema.views.values() for level in view.levels}
         refuse_unmet(job.source, job.schema.words, levels | set(job.schema.response_levels))
     from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
 

@@ -190,7 +190,8 @@ def _known(names: Any, table: Any) -> Any:
 def _words_of(values: Any) -> tuple[str, ...]:
     """What the numbers of a column are called, of one that a program has by its name."""
     if isinstance(values, np.ndarray):
-        return getattr(values, "words", ())
+        own: tuple[str, ...] = getattr(values, "words", ())
+        return own
     name, kind = getattr(values, "name", None), getattr(getattr(values, "dtype", None), "kind", "")
     return _Files.words.get(name, ()) if isinstance(name, str) and kind in ("i", "u") else ()
 
@@ -202,8 +203,9 @@ def _name_columns(pd: Any) -> None:
     @functools.wraps(made)
     def initialise(self: Any, data: Any = None, *args: Any, **kwargs: Any) -> None:
         made(self, data, *args, **kwargs)
-        if isinstance(data, np.ndarray) and getattr(data, "words", ()) and self.name is None:
-            self.name = next((name for name, own in _Files.words.items() if own == data.words), None)
+        words = _words_of(data) if isinstance(data, np.ndarray) else ()
+        if words and self.name is None:
+            self.name = next((name for name, own in _Files.words.items() if own == words), None)
 
     pd.Series.__init__ = initialise
 
