@@ -260,7 +260,7 @@ def find_neighbours(weights: Float[Tensor, "#particles size size"], size: int) -
     """The pairs of places that a matrix of weights ties.
 
     Args:
-        weights: The weights.
+        weights: What ties each place to each other one, 0 where nothing does.
         size: Elements of the vectors that have them.
 
     Returns:
