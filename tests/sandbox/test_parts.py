@@ -14,7 +14,7 @@ from pytensor.link.c.op import ExternalCOp
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox import SandboxLimits
-from synthstats_lightning.sandbox.inside import op_sources
+from synthstats_lightning.sandbox.inside import interpreted
 from synthstats_lightning.sandbox.inside.huge_pages import collapse_heap
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.outcome import Outcome, interpret
@@ -54,7 +54,7 @@ def test_sources_of_ops_are_read_once(tmp_path: Path, monkeypatch: pytest.Monkey
     made = [(External, [first]), (External, [first, second]), (External, [second]), (Other, [second])]
     plain = [kind([str(file) for file in files]) for kind, files in made]
     monkeypatch.setattr(ExternalCOp, "load_c_code", ExternalCOp.load_c_code)  # undone after the test
-    op_sources.install()
+    interpreted.keep_sources()
     for kind, files in made:
         kind(list(map(str, files))).code_sections.clear()
     first.unlink()

@@ -22,6 +22,7 @@ from synthstats_lightning.sandbox.inside.expressions import (
     operand,
 )
 from synthstats_lightning.sandbox.inside.response import Response
+from synthstats_lightning.sandbox.inside.words import elements_of, is_textual, number_of, numbers_in, texts_of
 
 
 class Listed(np.ndarray):
@@ -104,6 +105,13 @@ class Column(Listed):
 
     def __getitem__(self, key: Any) -> Any:
         result = super().__getitem__(key)
+        if self.words and np.ndim(result) == 0:
+            return elements_of([result], self.words)[0]
+        if self.words and isinstance(result, Column) and result.ndim == 1:
+            expression = _index_expression(self, key, result.shape)
+            result = result if expression is None else track(result, expression)
+            result.words = self.words
+            return result
         if self.expression is None:
             return result
         if self.ndim == 1 and isinstance(result, np.floating) and isinstance(key, int | np.integer):
@@ -115,7 +123,9 @@ class Column(Listed):
         return result if expression is None else track(result, expression)
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
-        """As NumPy's; the three dtypes of the graph language keep the expression."""
+        """As NumPy's; the three dtypes of the graph language keep the expression, texts are its words."""
+        if self.words and is_textual(dtype):
+            return texts_of(self, self.words).view(Listed).astype(dtype, *args, **kwargs)
         result = super().astype(dtype, *args, **kwargs)
         if not isinstance(result, Column):
             return result
@@ -128,12 +138,22 @@ class Column(Listed):
     def __getattr__(self, name: str) -> Any:
         if name in ("map", "replace") and self.words:
             return self._recoded
+        if name in _BY_ELEMENT and self.words:
+            import pandas as pd
+
+            return getattr(pd.Series(elements_of(self, self.words), dtype=object), name)
+        if name == "isin":
+            return lambda values: np.isin(self, values)
+        if name in ("str", "cat") and self.words:
+            return getattr(self.astype("category" if name == "cat" else "string"), name)
         if name in ("eq", "ne"):
             return self.__eq__ if name == "eq" else self.__ne__
         return super().__getattr__(name)
 
     def _recoded(self, codes: Any, *args: Any, **kwargs: Any) -> Any:
         """Other numbers for its words, as pandas spells it."""
+        if callable(codes):
+            return self.apply(codes)
         if not isinstance(codes, dict) or set(codes) != set(self.words):
             return super().__getattr__("map")(codes, *args, **kwargs)
         numbers = np.array([codes[word] for word in self.words])
@@ -141,6 +161,13 @@ class Column(Listed):
             return numbers[np.asarray(self)].view(Listed)
         first, second = (each.item() for each in numbers)
         return self if (first, second) == (0, 1) else first + (second - first) * self
+
+    def __iter__(self) -> Any:
+        return iter(elements_of(self, self.words)) if self.words else super().__iter__()
+
+    def tolist(self) -> Any:
+        """As NumPy's."""
+        return elements_of(self, self.words) if self.words else super().tolist()
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         """As NumPy's."""
@@ -209,6 +236,7 @@ class Column(Listed):
         return self.copy()
 
 
+_BY_ELEMENT = frozenset({"apply", "to_list"})
 _OF_SERIES = frozenset(
     "apply between cat describe diff drop_duplicates dt eq factorize fillna ge groupby gt head iloc"  # noqa: SIM905
     " is_unique isin isna isnull le loc lt map median mode ne notna notnull nunique pct_change quantile"
@@ -235,7 +263,7 @@ def _in_numbers(compared: tuple[Any, ...]) -> tuple[Any, ...]:
     """Two values that are compared, a word of one as the number that stands for it in the other."""
     for own, other in (compared, compared[::-1]):
         if isinstance(own, Column) and isinstance(other, str) and other in own.words:
-            number = own.words.index(other)
+            number = number_of(other, own.words)
             return tuple(own if value is own else number for value in compared)
     return compared
 
@@ -412,8 +440,15 @@ def _concatenate(arrays: Any, axis: int | None = 0, **settings: Any) -> Any:
     return track(values, Expression("concatenate", expressions, {"axis": axis % values.ndim}))
 
 
+def _isin(element: Any, test_elements: Any, *args: Any, **settings: Any) -> Any:
+    if isinstance(element, Column):
+        test_elements = numbers_in(test_elements, element.words)
+    return np.isin(np.asarray(element), np.asarray(test_elements), *args, **settings)
+
+
 _FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.where: _where,
+    np.isin: _isin,
     np.stack: _stack,
     np.column_stack: _column_stack,
     np.concatenate: _concatenate,

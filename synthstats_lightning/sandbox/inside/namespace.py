@@ -15,6 +15,7 @@ from synthstats_lightning.sandbox.inside import tables
 from synthstats_lightning.sandbox.inside.columns import Column, Listed, column, is_computed, view_of
 from synthstats_lightning.sandbox.inside.response import Response, response
 from synthstats_lightning.sandbox.inside.stubs import begin
+from synthstats_lightning.sandbox.inside.words import begin as words_begin
 from synthstats_lightning.sandbox.protocol import Job
 
 
@@ -198,6 +199,7 @@ def module_for(
     import pytensor.tensor
 
     begin()
+    words_begin()
     data = Data(columns, num_rows, own_names=own_names)
     words = {name: each.words for name, each in columns.items() if isinstance(each, Column) and each.words}
     tables.begin(data._table if columns else None, words, own_names)

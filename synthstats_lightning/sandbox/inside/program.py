@@ -12,6 +12,7 @@ from synthstats_lightning.sandbox.inside.entry import Recorder, find_model
 from synthstats_lightning.sandbox.inside.namespace import columns_of, module_for
 from synthstats_lightning.sandbox.inside.response import FILENAME
 from synthstats_lightning.sandbox.inside.stubs import INSTEAD, NO_ARGUMENT, NO_VALUE
+from synthstats_lightning.sandbox.inside.words import refuse_unmet
 from synthstats_lightning.sandbox.messages import one_line
 from synthstats_lightning.sandbox.protocol import Job
 
@@ -62,6 +63,9 @@ def _run(job: Job) -> dict[str, Any]:
         if job.schema is None or not job.build:
             return {}
         model = find_model(module, columns, num_rows, recorder)
+    if job.schema.words:
+        levels = {str(level) for view in job.schema.views.values() for level in view.levels}
+        refuse_unmet(job.source, job.schema.words, levels | set(job.schema.response_levels))
     from synthstats_lightning.sandbox.inside.extraction.model import extract_graph
 
     return extract_graph(model, job.schema, job.covariates)

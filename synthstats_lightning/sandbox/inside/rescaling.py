@@ -18,6 +18,8 @@ from synthstats_lightning.sandbox.inside.expressions import UFUNCS, Expression, 
 
 Array = NDArray[Any]
 _LOGARITHMS = {np.log: 1.0, np.log2: math.log(2.0), np.log10: math.log(10.0)}
+_DEGREE = math.pi / 180.0
+_FACTORS = {np.deg2rad: _DEGREE, np.radians: _DEGREE, np.rad2deg: 1.0 / _DEGREE, np.degrees: 1.0 / _DEGREE}
 _NEAR = 1e-9
 
 
@@ -101,6 +103,8 @@ class Rescaling(NamedTuple):
             if self.logarithm or self.shift != 0.0 or self.sign < 0:
                 return None
             return Rescaling(True, _computed(np.log, self.scale), _LOGARITHMS[ufunc])
+        if ufunc in _FACTORS:
+            return self._replace(scale=_computed(np.true_divide, self.scale, _FACTORS[ufunc]))
         if ufunc is np.negative:
             return self._replace(scale=_computed(np.negative, self.scale))
         number = _number(inputs[1 - place]) if len(inputs) == 2 else None

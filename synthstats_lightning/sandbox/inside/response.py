@@ -419,6 +419,13 @@ def _nothing_missing(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _placeholder_kept(plain: Callable[..., Any], filename: str) -> Callable[..., Any]:
     @functools.wraps(plain)
     def copied(values: Any, *args: Any, **kwargs: Any) -> Any:
+        if (
+            hasattr(type(values), "words")
+            and values.words
+            and sys._getframe(1).f_code.co_filename == filename
+        ):
+            dtype = args[0] if args else kwargs.get("dtype")
+            return values.copy() if dtype is None else values.astype(dtype)
         if type(values) is Response and sys._getframe(1).f_code.co_filename == filename:
             dtype = args[0] if args else kwargs.get("dtype")
             return values.copy() if dtype is None else values.astype(dtype)

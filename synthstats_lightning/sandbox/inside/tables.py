@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from synthstats_lightning.sandbox.inside import words as in_words
 from synthstats_lightning.sandbox.inside.response import FILENAME, Response, placeholder_again
 
 _OF_SERIES = (  # noqa: SIM905
@@ -41,8 +42,10 @@ def install() -> None:
         _wrap(pd.DataFrame, name, _taken_out, _by_program)
     for name in _OF_SERIES:
         _wrap(pd.Series, name, _of_column)
-    for name in ("__eq__", "__ne__", "eq", "ne", "map", "replace"):
-        _wrap(pd.Series, name, _in_words)
+    for name in ("__eq__", "__ne__", "eq", "ne", "map", "replace", "isin", "astype", "apply"):
+        _wrap(pd.Series, name, _in_words, _by_program if name in ("astype", "apply") else _from_outside)
+    _name_columns(pd)
+    in_words.install(_words_of)
     for name in _OF_FRAME:
         _wrap(pd.DataFrame, name, _of_table)
     for name in _OF_GROUPS:
@@ -184,13 +187,47 @@ def _known(names: Any, table: Any) -> Any:
     return names if own is None or names in table.columns or own not in table.columns else own
 
 
+def _words_of(values: Any) -> tuple[str, ...]:
+    """What the numbers of a column are called, of one that a program has by its name."""
+    if isinstance(values, np.ndarray):
+        own: tuple[str, ...] = getattr(values, "words", ())
+        return own
+    name, kind = getattr(values, "name", None), getattr(getattr(values, "dtype", None), "kind", "")
+    return _Files.words.get(name, ()) if isinstance(name, str) and kind in ("i", "u") else ()
+
+
+def _name_columns(pd: Any) -> None:
+    """Lets a pandas column that a program makes of one of yes and no have its name, by which it is known."""
+    made = pd.Series.__init__
+
+    @functools.wraps(made)
+    def initialise(self: Any, data: Any = None, *args: Any, **kwargs: Any) -> None:
+        made(self, data, *args, **kwargs)
+        words = _words_of(data) if isinstance(data, np.ndarray) else ()
+        if words and self.name is None:
+            self.name = next((name for name, own in _Files.words.items() if own == words), None)
+
+    pd.Series.__init__ = initialise
+
+
 def _in_words(plain: Callable[..., Any], values: Any, *args: Any, **kwargs: Any) -> Any:
     """What a column of 0 and 1 is compared with or mapped by: the words of the file, if these are meant."""
-    words = _Files.words.get(values.name, ()) if isinstance(values.name, str) else ()
-    if words and args and values.dtype.kind in "iu":
-        asked = list(args[0]) if isinstance(args[0], dict | list) else [args[0]]
-        if all(isinstance(word, str) and word in words for word in asked):
+    words = _words_of(values)
+    if not words or not args:
+        return plain(values, *args, **kwargs)
+    name, (first, *_) = plain.__name__, args
+    if name in ("apply", "map") and callable(first):
+        values = type(values)(in_words.elements_of(values, words), index=values.index, dtype=object)
+    elif name == "astype":
+        if in_words.is_textual(first):
+            values = type(values)(in_words.texts_of(values, words), index=values.index)
+    else:
+        asked = list(first) if isinstance(first, dict | list | tuple | set | np.ndarray) else [first]
+        if asked and all(isinstance(word, str) and word in words for word in asked):
+            in_words.met()
             values = values.map(dict(enumerate(words)))
+            if name == "replace" and isinstance(first, dict) and set(first) == set(words):
+                return values.map(first)
     return plain(values, *args, **kwargs)
 
 

@@ -143,7 +143,6 @@ def _warm_up() -> dict[str, object]:
         drawings,
         huge_pages,
         interpreted,
-        op_sources,
         pathless,
         program,  # noqa: F401 - what a child needs is imported here
         pymc_adapter,
@@ -158,7 +157,7 @@ def _warm_up() -> dict[str, object]:
     drawings.install()
     pathless.install()
     interpreted.install()
-    op_sources.install()
+    interpreted.keep_sources()
     tables.install()
     response.install(response.FILENAME)
     unneeded.install()

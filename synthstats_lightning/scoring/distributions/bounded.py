@@ -19,7 +19,7 @@ from synthstats_lightning.scoring.distributions.sampling import (
     standard_normal,
     standard_uniform,
 )
-from synthstats_lightning.scoring.numerics.gamma import LARGE, log_beta, log_beta_kernel
+from synthstats_lightning.scoring.numerics.gamma import MANY, either, log_beta, log_beta_kernel
 from synthstats_lightning.scoring.numerics.incomplete import log_beta_tails
 from synthstats_lightning.scoring.numerics.special import (
     HALF_LOG_TWO_PI,
@@ -88,26 +88,38 @@ class Beta(Definition):
 
     @staticmethod
     def log_normaliser(alpha: Tensor, beta: Tensor) -> Tensor:
-        large = alpha + beta > LARGE
-        result = log_beta(alpha, beta)
-        return torch.where(large, 0.0, result) if bool(large.any()) else result
+        # the kernel has that of larger ones
+        return either(alpha + beta > MANY, lambda a, b: torch.zeros_like(a), log_beta, alpha, beta)
 
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, alpha: Tensor, beta: Tensor) -> Tensor:
         successes, failures = statistics[0::2], statistics[1::2]
         plain = power_log(alpha - 1.0, *successes) + power_log(beta - 1.0, *failures)
-        large = alpha + beta > LARGE
+        large = alpha + beta > MANY
         if not bool(large.any()):
             return offset + plain
-        edge = (successes[0] <= 0) | (failures[0] <= 0)
-        share, rest = (torch.where(edge, 0.5, part[0]) for part in (successes, failures))
-        if len(successes) > 1:
-            log_share, log_rest = successes[1], failures[1]
-        else:
-            log_share, log_rest = torch.log(share), torch.log1p(-share)
-        kernel = log_beta_kernel(alpha, beta, log_share, log_rest, alpha * rest - beta * share)
-        accurate = torch.where(edge, plain - log_beta(alpha, beta), kernel - log_share - log_rest)
-        return offset + torch.where(large, accurate, plain)
+        share, rest = successes[0], failures[0]
+        inside = large & (share > 0) & (rest > 0)
+        logs = statistics[2:] or (
+            torch.log(torch.where(share > 0, share, 0.5)),
+            torch.log1p(-torch.where(rest > 0, share, 0.5)),
+        )
+        at_edge = large & ~inside
+        if bool(at_edge.any()):
+            plain = torch.where(at_edge, plain - log_beta(alpha, beta), plain)
+        return offset + either(
+            inside,
+            lambda _, a, b, p, q, log_p, log_q: (
+                log_beta_kernel(a, b, log_p, log_q, a * q - b * p) - log_p - log_q
+            ),
+            lambda known, *_: known,
+            plain,
+            alpha,
+            beta,
+            share,
+            rest,
+            *logs,
+        )
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], alpha: Tensor, beta: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from synthstats_lightning.scoring.numerics.special import (
     log_ndtr_between,
     softplus,
 )
+from synthstats_lightning.scoring.numerics.sums import log_sum_exp_last
 
 FARTHEST_THRESHOLD = 1e100
 """Stands for thresholds at either end of all."""
@@ -92,7 +93,7 @@ class CategoricalLogit(Definition, entry=_CATEGORICAL_LOGIT):
     @staticmethod
     def log_kernel(offset: Tensor, statistics: Statistics, logit_p: Tensor) -> Tensor:
         index = statistics[0].clamp(0, logit_p.shape[-1] - 1).long()
-        return offset + _at(logit_p, index) - torch.logsumexp(logit_p, -1)
+        return offset + _at(logit_p, index) - log_sum_exp_last(logit_p)
 
     @staticmethod
     def sample(generator: torch.Generator, shape: tuple[int, ...], logit_p: Tensor) -> Tensor:

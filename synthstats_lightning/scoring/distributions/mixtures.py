@@ -17,6 +17,7 @@ from synthstats_lightning.scoring.distributions.cumulative import log_cdf, log_i
 from synthstats_lightning.scoring.distributions.sampling import standard_exponential, standard_uniform
 from synthstats_lightning.scoring.distributions.truncated import truncated
 from synthstats_lightning.scoring.numerics.special import broadcast_tensors, count_log, count_log1p, log1mexp
+from synthstats_lightning.scoring.numerics.sums import log_sum_exp_last
 
 
 def mixture(entry: Entry, components: Sequence[Distribution]) -> Distribution:
@@ -142,7 +143,7 @@ def _log_sum(joint: Tensor, weights: Tensor) -> Tensor:
     total = joint + log_weights
     possible = (total > -math.inf).any(-1)
     safe = torch.where(possible.unsqueeze(-1), total, 0.0)
-    result = torch.logsumexp(safe, -1) - torch.log(weights.sum(-1))
+    result = log_sum_exp_last(safe) - torch.log(weights.sum(-1))
     return torch.where(possible, result, -math.inf)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -24,3 +26,23 @@ def sum_last(values: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
         return values.sum(-1)
     found: Tensor = values @ torch.ones(n, dtype=values.dtype)
     return found
+
+
+FEW = 12
+"""Numbers along an axis up to which they are added one after the other."""
+
+
+def log_sum_exp_last(values: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
+    """Log of the sum of exponentials over the last axis.
+
+    PyTorch's own takes some ten times as long over three numbers, which categories and mixtures have.
+
+    Args:
+        values: Numbers in double precision, or -inf.
+    """
+    if not 1 <= values.shape[-1] <= FEW:
+        return torch.logsumexp(values, -1)
+    each = values.unbind(-1)
+    top = reduce(torch.maximum, [part.detach() for part in each])
+    top = torch.where(top.isfinite(), top, 0.0)
+    return top + torch.log(reduce(torch.add, [torch.exp(part - top) for part in each]))

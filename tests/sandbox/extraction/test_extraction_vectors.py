@@ -193,3 +193,13 @@ def test_responses() -> None:
 )
 def test_what_stays_outside_says_why(statements: str, response: str, reason: str) -> None:
     assert reason in failure_of(statements, response, COUNT).message
+
+
+def test_products_of_multinomials_are_told_what_to_write() -> None:
+    program = (
+        "with pm.Model() as model:\n    pm.Multinomial('o', n=[3, 4, 5], p=np.ones((3, 3)) / 3, observed=y)\n"
+    )
+    covariates = {"x": np.arange(9.0)}
+    schema = DataSchema(columns={"x": "float64"}, response="y", response_dtype="int64", num_rows=9)
+    with pytest.raises(ProgramFailure, match=r"Write the counts as pm\.Poisson with a level of its own"):
+        model_and_graph(program.replace("=y)", "=y.reshape(3, 3))"), schema, covariates)

@@ -50,6 +50,12 @@ with pm.Model() as model:
     m = a + b[0] * x
 """
 SAME = {
+    "log-logistic, a mask of a sum": (
+        "pm.Logistic('y', pm.math.concatenate([[0], b])[g] + m, s, observed=np.log(time))",
+        "mu = pm.math.concatenate([[0], b])[g] + m\n"
+        "pm.Logistic('y', mu[seen], s, observed=np.log(time)[seen])\n"
+        "pm.Potential('c', -pm.math.log1pexp((np.log(time)[~seen] - mu[~seen]) / s))",
+    ),
     "Weibull, by its formula": (
         "pm.Weibull('y', p, pm.math.exp(m), observed=time)",
         "pm.Weibull('y', p, pm.math.exp(m)[seen], observed=time[seen])\n"

@@ -187,3 +187,28 @@ def test_counts_have_no_other_unit() -> None:
         model_and_graph(
             "with pm.Model() as model:\n    pm.Poisson('y', 2.0, observed=hits * 2)\n", schema, COVARIATES
         )
+
+
+@pytest.mark.parametrize(
+    ("turned", "scale"), [("np.deg2rad(length)", 180 / np.pi), ("np.degrees(length - 1)", np.pi / 180)]
+)
+def test_degrees_and_radians_are_units(turned: str, scale: float) -> None:
+    shift = 1.0 if "- 1" in turned else 0.0
+    expected = logp("Normal(NAME, 1.0, 0.7OBSERVED)", (LENGTH - shift) / scale) - np.log(scale)
+    found = densities("Normal(NAME, 1.0, 0.7OBSERVED)", turned)
+    assert found.sum() == pytest.approx(expected.sum(), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        (
+            "AR('y', rho=[0.5], sigma=1.0, init_dist=pm.Normal.dist(0, 9), observed=np.log(length))",
+            "response_transform: log",
+        ),
+        ("VonMises('y', 1.0, 2.0, observed=np.radians(length))", "angles in radians, from -pi to pi"),
+    ],
+)
+def test_laws_without_another_unit_say_what_to_give(text: str, instead: str) -> None:
+    with pytest.raises(ProgramFailure, match=instead):
+        model_and_graph(f"with pm.Model() as model:\n    pm.{text}\n", SCHEMA, COVARIATES)

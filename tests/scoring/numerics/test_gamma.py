@@ -71,6 +71,29 @@ def test_beta_binomials_of_tiny_shapes() -> None:
             assert abs(mp.mpf(value) - wanted) <= 1e-11 * max(1, abs(wanted)), case
 
 
+def test_beta_binomials_of_many_and_few_trials_beside_each_other() -> None:
+    exact, _ = FUNCTIONS["log_beta_binomial"]
+    cases = [
+        [k, n - k, a, b]
+        for n in (4_000, 12_000)
+        for k in (0, 7, n // 2)
+        for a in (2.5, 9e3)
+        for b in (30, 8e4)
+    ]
+    given = torch.tensor(cases, dtype=torch.float64).T
+    together = gamma.log_beta_binomial(*given)
+    alone = torch.cat([gamma.log_beta_binomial(*each[:, None]) for each in given.T])
+    assert torch.equal(together, alone)
+    for case, value in zip(cases, together.tolist(), strict=True):
+        assert abs(mp.mpf(value) - exact(*(mp.mpf(x) for x in case))) <= 2e-10, case
+    shapes = given.clone().requires_grad_()
+    gradient = torch.autograd.grad(gamma.log_beta_binomial(*shapes).sum(), shapes)[0][2]
+    for (k, rest, a, b), value in zip(cases, gradient.tolist(), strict=True):
+        n = k + rest
+        wanted = mp.digamma(a + k) - mp.digamma(a) - mp.digamma(a + b + n) + mp.digamma(a + b)
+        assert value == pytest.approx(float(wanted), rel=1e-7, abs=1e-11)
+
+
 @pytest.mark.parametrize("size", [0.3, 40.0, 1e3, 1e6, 1e11])
 def test_kernels_in_the_bulk(size: float) -> None:
     """Kernels whose large parts cancel: exact in absolute terms, whatever the shapes."""

@@ -31,6 +31,8 @@ _NEVER_NEGATIVE = frozenset(
         Support.CATEGORIES,
     }
 )
+_OF_TOTALS = frozenset({"Multinomial", "DirichletMultinomial"})
+"""Vectors of counts with a total that is known."""
 
 
 def observed_rows(
@@ -116,9 +118,16 @@ def response_entry(
     if distribution.name == "MvNormal":
         return _one_normal_vector(builder, observed, laws[0])
     if distribution.event_rank:
+        instead = "observe the response as it is"
+        if distribution.name in _OF_TOTALS:
+            instead = (
+                "the last row of each vector would follow from its others. Write the counts as pm.Poisson"
+                " with a level of its own for each vector, or one after the other as pm.Binomial"
+                " (pm.BetaBinomial) of what is left of the total"
+            )
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
-            f"a {distribution.name} of rows in another order or shape: observe the response as it is",
+            f"a {distribution.name} of rows in another order or shape: {instead}",
         )
     order = _order(observed)
     inputs = [

@@ -217,7 +217,11 @@ def _rebuilt(variable: Any, stay: set[Any], leaf: Callable[[Any], Any]) -> Any:
             node = current.owner
             inputs = [known[part] for part in node.inputs]
             if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-                node = node.clone_with_new_inputs(inputs, strict=False)
+                # as long as its mask has ones, which the type of a mask does not tell
+                masked = type(node.op).__name__.startswith("AdvancedSubtensor")
+                node = (
+                    node.op.make_node(*inputs) if masked else node.clone_with_new_inputs(inputs, strict=False)
+                )
             known |= dict(zip(current.owner.outputs, node.outputs, strict=True))
     return known[variable]
 

@@ -134,10 +134,17 @@ def in_own_units(
         columns = "a column" if rescaling.by_row else "a number"
         what = "logarithm" if rescaling.logarithm else f"difference from {columns}" if moved else "multiple"
         what = "negative" if found is None else what
+        instead = "observe the response as it is"
+        if rescaling.logarithm and entry_of(law).support is Support.REAL:
+            instead += (
+                ", or let the task take its logarithm (response_transform: log) and observe that as it is"
+            )
+        elif law.name == "VonMises":
+            instead = "let the data set have its angles in radians, from -pi to pi, and observe these"
         raise ProgramFailure(
             FailureCategory.UNSUPPORTED,
             f"a {law.text()} of the response's {what} cannot be put back into its own units"
-            " (a Normal can): observe the response as it is",
+            f" (a Normal can): {instead}",
         )
     shift = _entry(builder, rescaling.shift, rows)
     scale = _entry(builder, rescaling.scale, rows)

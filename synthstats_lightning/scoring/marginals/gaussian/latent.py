@@ -21,11 +21,13 @@ from synthstats_lightning.scoring.marginals.gaussian.affine import LOCATIONS, pr
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine, AffineMaps, Values
 from synthstats_lightning.scoring.marginals.gaussian.multiples import Multiples, find_multiples
 from synthstats_lightning.scoring.marginals.gaussian.rows import (
+    Neighbours,
     Rows,
-    Whitening,
     autoregression_rows,
     covariance_whitening,
     field_whitening,
+    find_neighbours,
+    neighbour_rows,
     normal_rows,
     spread,
     vector_rows,
@@ -99,6 +101,7 @@ class NormalBlock:
             for place in LOCATIONS[each.name]
         }
         locations |= set(readers)
+        self._neighbours: dict[int, Neighbours | None] = {}
         self._moved = {i for i in locations if uses[i].sources}
         self._maps = AffineMaps(compiled, self.members, {i: uses[i].sources for i in sorted(self._moved)})
         self._rest = Density(without_priors(compiled, self.members))
@@ -216,9 +219,17 @@ class NormalBlock:
             return vector_rows(start, mean, covariance_whitening(self._natural(inputs[1], at.values)))
         if name == "CAR":
             mean = self.mapped(inputs[0], at, shape)
-            return vector_rows(start, mean, self._field(node, at))
+            (_, weights, alpha, tau), allowed = self._of_field(node, at)
+            if node not in self._neighbours:
+                self._neighbours[node] = find_neighbours(weights, math.prod(shape))
+            found = self._neighbours[node]
+            if found is None:
+                whitening = field_whitening(name, (torch.zeros(1, 1), weights, alpha, tau), allowed)
+                return vector_rows(start, mean, whitening)
+            return neighbour_rows(start, mean, found, alpha.flatten(), tau.flatten(), allowed)
         if name == "ICAR":
-            return vector_rows(start, _known(torch.zeros(1, math.prod(shape))), self._field(node, at))
+            mean = _known(torch.zeros(1, math.prod(shape)))
+            return vector_rows(start, mean, field_whitening(name, *self._of_field(node, at)))
         if name == "AR(Normal)":
             return self._autoregression_rows(node, at)
         if name == "RandomWalk(MvNormal, MvNormal)":
@@ -273,8 +284,8 @@ class NormalBlock:
             _broadcast(self._natural(sigma, at.values), tuple(batch)).reshape(-1, series, 1),
         )
 
-    def _field(self, node: int, at: Evaluated) -> Whitening:
-        """The whitening of a normal vector that is given by its neighbours."""
+    def _of_field(self, node: int, at: Evaluated) -> tuple[list[Tensor], Tensor]:
+        """Parameters of a normal vector that is given by its neighbours, and where they are allowed."""
         distribution = self._distributions[node]
         parameters, allowed = [], torch.ones(1, dtype=torch.bool)
         for i, constraint in zip(
@@ -287,7 +298,7 @@ class NormalBlock:
                 value = torch.where(holds, value, constraint.fill)
                 allowed = allowed & holds.reshape(len(holds), -1).all(1)
             parameters.append(value)
-        return field_whitening(distribution.name, parameters, allowed)
+        return parameters, allowed
 
     def mapped(self, node: int, at: Evaluated, wanted: Shape) -> Affine:
         """A node as a function of the block, an element for each of a shape that it broadcasts to.

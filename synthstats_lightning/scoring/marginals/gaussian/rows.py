@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from synthstats_lightning.scoring.density.structural import Shape
@@ -17,6 +17,10 @@ from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 
 SMALLEST = 1e-145
 """Smaller scales count as this one, beside which every other number is as large: their squares underflow."""
+
+
+LEAST_ALIKE = 1e-30
+"""Neighbours that are less alike than that count as this alike."""
 
 
 class Rows(NamedTuple):
@@ -232,6 +236,101 @@ def field_whitening(
     moments = proper_moments if name == "CAR" else intrinsic_moments
     lower, exists = _factor(moments(*parameters)[1])
     return Whitening(lower.mT, exists & allowed)
+
+
+class Neighbours(NamedTuple):
+    """Places with symmetric weights between them, each with some weight.
+
+    Attributes:
+        first: The one place of each pair with a weight `[pairs]`.
+        second: The other one `[pairs]`.
+        weights: Weights of the pairs `[pairs]`.
+        sums: Sum of the weights of each place `[size]`.
+        eigenvalues: Of the weights, divided by the roots of both places' sums `[size]`.
+    """
+
+    first: Int[Tensor, " pairs"]
+    second: Int[Tensor, " pairs"]
+    weights: Float[Tensor, " pairs"]
+    sums: Float[Tensor, " size"]
+    eigenvalues: Float[Tensor, " size"]
+
+
+def find_neighbours(weights: Float[Tensor, "#particles size size"], size: int) -> Neighbours | None:
+    """The pairs of places that a matrix of weights ties.
+
+    Args:
+        weights: What ties each place to each other one, 0 where nothing does.
+        size: Elements of the vectors that have them.
+
+    Returns:
+        `None` for several vectors, weights that particles differ in, that are not symmetric or negative, and
+        for places without any.
+    """
+    if weights.shape != (1, size, size):
+        return None
+    matrix = weights[0].detach()
+    sums = matrix.sum(0)
+    if not bool((matrix == matrix.T).all() and (matrix >= 0).all() and (sums > 0).all()):
+        return None
+    if bool(matrix.diagonal().any()):
+        return None
+    first, second = matrix.triu(1).nonzero().T
+    scaled = matrix / (sums[:, None] * sums).sqrt()
+    return Neighbours(first, second, matrix[first, second], sums, torch.linalg.eigvalsh(scaled))
+
+
+def neighbour_rows(
+    start: int,
+    mean: Affine,
+    neighbours: Neighbours,
+    alpha: Float[Tensor, " #particles"],
+    tau: Float[Tensor, " #particles"],
+    allowed: Bool[Tensor, " #particles"],
+) -> Rows:
+    """Residuals of a vector with the precision `tau * (D - alpha * W)`: of its places, and of pairs of them.
+
+    As `x' (D - a W) x` is `(1 - |a|) sum_i d_i x_i^2 + |a| sum_ij w_ij (x_i - sign(a) x_j)^2` over pairs,
+    these are more residuals than elements, which are tied to their neighbours alone. The precision's
+    determinant comes from the eigenvalues of the weights.
+
+    Args:
+        start: Column of the first element.
+        mean: Means of the elements.
+        neighbours: The weights `W`, whose sums are `D`.
+        alpha: How much neighbours are alike, between -1 and 1.
+        tau: How precise all are, above 0.
+        allowed: Where the parameters satisfy the distribution's constraints.
+    """
+    first, second, weights, sums, eigenvalues = neighbours
+    alike = alpha.abs().clamp_min(LEAST_ALIKE)[:, None]
+    precisions = torch.cat(_same_particles([(1.0 - alike) * sums, alike * weights]), 1) * tau[:, None]
+    inside = (precisions > 0).all(1) & precisions.isfinite().all(1)
+    scale = torch.where(inside[:, None], precisions, 1.0).rsqrt()
+    columns, coefficients, origin = deviation(start, mean)
+    sign = torch.where(alpha < 0, -1.0, 1.0).to(torch.float64)[:, None]
+    sign = sign[:1] if bool((sign == sign[0]).all()) else sign
+    particles = max(len(coefficients), len(sign))
+    pairs = Affine(
+        torch.cat([columns[first], columns[second]], 1),
+        torch.cat(
+            [
+                coefficients[:, first].expand(particles, -1, -1),
+                (-sign[..., None] * coefficients[:, second]).expand(particles, -1, -1),
+            ],
+            2,
+        ),
+        origin[:, first] - sign * origin[:, second],
+    )
+    single = Affine(columns, coefficients, origin)
+    left = 1.0 - torch.where(inside, alpha, 0.0)[:, None] * eigenvalues
+    inside = inside & (left > 0).all(1)
+    determinant = torch.where(left > 0, left, 1.0).log().sum(1) + sums.log().sum()
+    determinant = determinant + len(sums) * torch.where(inside, tau, 1.0).log()
+    safe, holds = _positive(scale)
+    return Rows(
+        stacked([single, pairs]), safe, 0.5 * determinant + safe.log().sum(1), allowed & inside & holds
+    )
 
 
 def _factor(matrix: Tensor) -> tuple[Tensor, Tensor]:

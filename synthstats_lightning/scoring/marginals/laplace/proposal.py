@@ -92,7 +92,6 @@ def prior_of(rows: Sequence[Rows], size: int, particles: int, shape: Shape | Non
     """
     precision, slope = equations(rows, size, shape)
     volume = sum((each.log_volume - each.log_scales().sum(-1) for each in rows), slope.new_zeros(1))
-    number = sum(each.number for each in rows)
     allowed = torch.stack([each.allowed.expand(particles) for each in rows]).all(0)
     usable = (precision.diagonal + slope).isfinite().all(-1) & volume.isfinite()
     allowed = allowed & usable
@@ -101,7 +100,7 @@ def prior_of(rows: Sequence[Rows], size: int, particles: int, shape: Shape | Non
         precision = precision.usable(inside)
         slope = torch.where(inside[:, None], slope, 0.0)
         volume = torch.where(allowed, volume, 0.0)
-    return Prior(rows, precision, slope, volume - number * HALF_LOG_TWO_PI, allowed)
+    return Prior(rows, precision, slope, volume - size * HALF_LOG_TWO_PI, allowed)
 
 
 class Proposal(NamedTuple):
