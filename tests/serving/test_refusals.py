@@ -262,6 +262,45 @@ def test_what_is_no_json_says_why(kind: str | None, body: bytes, words: str) -> 
     served(test)
 
 
+@pytest.mark.parametrize(
+    ("path", "task", "words"),
+    [
+        ("/score", {"simulator": "survival", "seed": -1}, "task.InstanceTask.seed: Input should be greater"),
+        ("/score", {"data": {"y": ["a"]}, "response": "y"}, "task.DataTask.data.y.0."),
+        ("/score", {"class_path": "CSVTask"}, "task.DataTask.class_path: Extra inputs"),
+        ("/score", 5, "task: Input should be a task's name or an object"),
+        (
+            "/rollouts",
+            {"simulator": "survival", "turns": 0},
+            "task.EpisodeTask.turns: Input should be greater",
+        ),
+        ("/rollouts", [], "task: Input should be a task's name or an object"),
+    ],
+)
+def test_a_wrong_task_is_told_of_its_own_kind(path: str, task: Any, words: str) -> None:
+    async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
+        body = json.dumps({"task": task, "program": "p"}).encode()
+        client = Client((body,), path)
+        await application(client.scope, client.receive, client.send)
+        assert client.status == 422
+        assert words in client.error["message"]
+        other = {"DataTask", "InstanceTask", "EpisodeTask"} - set(words.split("."))
+        assert not [name for name in other if name in client.error["message"]]
+        assert not scorer.futures
+
+    served(test)
+
+
+def test_another_method_of_a_path() -> None:
+    async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
+        client = Client((), "/score")
+        await application(client.scope, client.receive, client.send)
+        assert (client.status, client.error["message"]) == (405, "the method must be POST")
+        assert client.headers[b"allow"] == b"POST"
+
+    served(test)
+
+
 def test_a_body_that_does_not_come() -> None:
     async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
         client = Client((b"{", b"stuck"))
