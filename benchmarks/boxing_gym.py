@@ -28,7 +28,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from boxing_gym_parts.reference_errors import errors_of
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rich.console import Console
 
 from synthstats_lightning import GFlowNetModule, ProgramScorer, ProgramScoring, ReplayDataModule
@@ -134,9 +134,7 @@ def evaluate(
 
 def parse() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="write the table to this file")
     parser.add_argument("--measurements", type=Path, help="write every measurement, one a line, to this file")
     parser.add_argument(

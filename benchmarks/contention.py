@@ -9,7 +9,6 @@ cores, and up to three times that for the second.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import math
@@ -23,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -153,7 +152,7 @@ def figures(folder: Path, steps: int, batch_size: int, more: list[str]) -> dict[
 
 def main() -> None:
     """Prints a table and writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--steps", type=int, default=95, help="of each run; the quickstart has 95")
     parser.add_argument(

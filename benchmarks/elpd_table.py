@@ -25,7 +25,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from own_data_parts.leave_one_out import leave_one_out
 from rich.console import Console
 from rich.table import Table
@@ -121,9 +121,7 @@ def opened(runs: list[Path]) -> list[RunPosterior]:
 
 def main() -> None:
     """Scores, prints and writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--runs", type=Path, nargs="+", default=[], help="folders of runs on these tasks")
     options = parser.parse_args()

@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import Any, TypedDict
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -113,9 +113,7 @@ def reached(part: str, row: Row) -> bool:
 
 def main() -> None:
     """Trains, measures, prints and writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--objectives", nargs="+", default=["TB", "VarGrad", "SubTB", "RapTB", "GRPO", "SFT"])

@@ -10,7 +10,6 @@ first run on two cores, and four times that for the second.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -22,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from random import Random
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -140,7 +139,7 @@ def compare(
 
 def main() -> None:
     """Prints the figures, and writes them where asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file)
     parser.add_argument("--programs", type=int, default=500)
     parser.add_argument("--busy", type=int, default=BUSY)

@@ -15,7 +15,6 @@ Usage: `python benchmarks/normalisation.py --json normalisation.json --hours 1` 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -24,7 +23,7 @@ import time
 import warnings
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -88,7 +87,7 @@ def show_programs(climbs: list[Climb]) -> None:
 
 def main() -> int:
     """Runs the benchmark; 0 if no total exceeds 1 and no program gains."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument(
         "--hours", type=float, default=1.0, help="processor time of the search of distributions"

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from learning_parts.whole_step import subtb_against_tb
 from rich.console import Console
 from rich.table import Table
@@ -161,7 +161,7 @@ def in_own_process(form: str, device: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--repeats", type=int, default=300, help="passes that are timed")
     parser.add_argument("--rounds", type=int, default=10, help="of whole steps, two each, that are timed")

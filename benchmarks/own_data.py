@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -136,9 +136,7 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Explores, prints and writes after every data set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument(
         "--folder", type=Path, default=Path("../shared/own_data"), help="CSV files and index.json"

@@ -9,7 +9,6 @@ column names. Of the runs the worst counts.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -157,7 +156,7 @@ def figures(config: Path, seeds: Sequence[int], folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Prints a table and writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "quickstart.yaml")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of the runs")

@@ -10,7 +10,6 @@ and `torch.save` to a file. One thread, medians; of drawing and adding, processo
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rich.console import Console
 from rich.table import Table
 
@@ -97,7 +96,7 @@ def figures(entries: int, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Prints a table and writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--entries", type=int, default=100_000, help="programs in the buffer")
     parser.add_argument("--repeats", type=int, default=50, help="batches that are timed")

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -153,9 +153,7 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 def main() -> None:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--policy", default="tiny", help="the base model, as of a run")
     parser.add_argument("--url", help="a server of that model that runs; by default one is started")

@@ -9,7 +9,6 @@ that import each other, also where the import stands in a function or only types
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any
 
 import grimp
 import numpy as np
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rich.console import Console
 from rich.table import Table
 from scipy.sparse import coo_matrix
@@ -87,7 +86,7 @@ def measure() -> dict[str, Any]:
 
 def main() -> None:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     arguments = parser.parse_args()
     figures = measure()

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -172,7 +172,7 @@ def _reading(options: argparse.Namespace) -> tuple[int, int]:
 
 def main() -> None:
     """Runs the benchmark, or one part of it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--json", type=figures_file, required=True, help="where the figures are written")
     parser.add_argument("--corpus", required=True, help="the corpus's programs.json")
     parser.add_argument("--outers", nargs="+", choices=OUTER, default=OUTER, help="machines to imitate")

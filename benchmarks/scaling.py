@@ -11,7 +11,6 @@ runs with scoring.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import logging
@@ -25,7 +24,7 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Table
@@ -173,7 +172,7 @@ def figures(programs: int, steps: int, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Prints a table and writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--programs", type=int, default=60, help="programs that a pool scores")
     parser.add_argument("--steps", type=int, default=40, help="training steps of a run")

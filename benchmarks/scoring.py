@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -225,9 +225,7 @@ def show(rows: list[dict[str, Any]], figures: dict[str, float]) -> None:
 
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--short", action="store_true", help="shorter long runs and fewer seeds")
     parser.add_argument("--batch", type=int, default=1000, help="programs of twenty structures; 0 for none")

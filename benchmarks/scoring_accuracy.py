@@ -21,7 +21,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -140,9 +140,7 @@ def show(rows: list[dict[str, Any]], figures: dict[str, float]) -> None:
 
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--seeds", type=int, default=20, help="seeds of every program, at least 2")
     parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="programs to score")

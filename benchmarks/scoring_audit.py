@@ -14,7 +14,6 @@ minutes and a half; `--only NAME ...` for some honest programs, `--skip-honest`)
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -22,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -183,7 +182,7 @@ def run_hacks(sandbox: Sandbox, cases: dict[str, str]) -> list[Attempt]:
 
 def main() -> int:
     """Runs the benchmark; 0 if every honest total is 1 and no hack gains."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--corpus", type=Path, help="JSON list of cases with id, group and code")
     parser.add_argument("--data-sets", type=int, default=256, help="about how many data sets of each program")

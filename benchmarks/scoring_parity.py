@@ -18,14 +18,13 @@ another release of PyMC, record it in that environment with `parity_reference.py
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -154,7 +153,7 @@ def at_corners(names: list[str] | None, sets: int, seed: int) -> tuple[Table, di
 
 def main() -> None:
     """Runs the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--reference", type=Path, help="records of parity_reference.py instead of PyMC here")
     parser.add_argument("--only", nargs="*", help="names of distributions (default: all)")

@@ -13,7 +13,6 @@ some programs).
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -22,7 +21,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -112,7 +111,7 @@ def show(results: list[Result]) -> None:
 
 def main() -> int:
     """Runs the benchmark; 0 if enough programs score and the others say why."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--only", nargs="+", help="names of programs")
     arguments = parser.parse_args()

@@ -28,7 +28,7 @@ import sys
 import time
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -225,9 +225,7 @@ def told(row: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     """Runs the benchmark; 0 if it finished."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--cases", default="*", help="patterns of names as in a shell, with commas between")
     parser.add_argument("--processes", type=int, default=2, help="cases scored at a time")

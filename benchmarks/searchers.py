@@ -32,7 +32,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -293,9 +293,7 @@ def known_cells(figures: Path | None, folder: Path) -> dict[Cell, dict[str, Any]
 
 def main() -> None:
     """Runs cells, prints and writes after every one."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, default=Path("searchers_cells"), help="a file for each cell")
     parser.add_argument("--picture", type=Path, help="draw the figures into this file")

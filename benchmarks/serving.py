@@ -16,7 +16,6 @@ a nat above the honest program of their data.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import json
@@ -36,7 +35,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from load import draw_programs
 from rich.console import Console
 from rich.table import Table
@@ -307,7 +306,7 @@ def count_wrong(
 
 def main() -> None:
     """Prints the figures, and writes them where asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--clients", type=int, default=64)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from learning_parts.throughput_models import SHAPES
 from learning_parts.throughput_step import PARTS, TASKS, OurRun
 from rich.console import Console
@@ -75,7 +75,7 @@ def memory(form: str, device: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--model", default="tiny", choices=sorted(SHAPES), help="shape of the model")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])

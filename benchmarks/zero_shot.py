@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -169,9 +169,7 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Measures, prints and writes after every data set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", required=True, help="a policy that points at columns and reads digests")
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, help="CSV files and index.json, beside what is bundled")

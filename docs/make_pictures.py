@@ -144,7 +144,7 @@ def write_figures(run: Path, path: Path) -> None:
 def main() -> None:
     """Makes the data and the run if need be, and draws."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--run", type=Path, help="folder of a run of the tutorial's command")
     run: Path | None = parser.parse_args().run

@@ -1,10 +1,23 @@
-"""The file that a benchmark writes its figures to, looked at before hours are spent on them."""
+"""What benchmarks read of their command line, before hours are spent: options, and where figures go."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from pathlib import Path
+from typing import Any
+
+
+class Options(argparse.ArgumentParser):
+    """A benchmark's parser: options by their whole names only, as the package's own commands take them.
+
+    Args:
+        *arguments: Those of `ArgumentParser`.
+        **settings: Those of `ArgumentParser`.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"allow_abbrev": False, **settings})
 
 
 def figures_file(text: str) -> Path:

@@ -11,7 +11,6 @@ gradient, `trained` counts the models that train under every precision.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -30,12 +29,12 @@ from synthstats_lightning.testing.architectures import (
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 
 def main() -> None:
     """Audits every architecture and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -29,7 +29,7 @@ from synthstats_lightning.pretraining.wide.simulation import Simulated
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 PROGRAMS_PER_REQUEST = 8
 
@@ -167,9 +167,7 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 def main() -> None:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=4000, help="programs that are drawn and tried once")
     parser.add_argument("--scored", type=int, default=300, help="accepted programs that are scored")

@@ -15,7 +15,6 @@ of the weighted programs), `log_z` (nats; importance estimate), `median` and `be
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -39,7 +38,7 @@ from synthstats_lightning.tasks import task_prompt
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 BUNDLED = ("dugongs", "surgical", "peregrines", "eight_schools")
 
@@ -109,7 +108,7 @@ def measure(
 
 def main() -> None:
     """Measures every data set and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, help="data sets of one's own, with an index.json")
     parser.add_argument("--policy", default="tiny", help="name or folder of the policy")

@@ -34,7 +34,7 @@ from synthstats_lightning.testing.listed_language import LIMIT, LORA, REQUEST, s
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 SHARE = 0.1
 """Of the examples, held back."""
@@ -124,9 +124,7 @@ def both_references(folder: Path, steps: int) -> dict[str, float]:
 
 def main() -> None:
     """Trains, measures, prints and writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--examples", type=int, default=2000, help="that `tiny` imitates")
     parser.add_argument("--epochs", type=int, default=3)

@@ -12,14 +12,13 @@ from the processor; where it is none, all ratios are 1.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Callable
 from unittest.mock import patch
 
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from learning_parts.turns import Turns
 from learning_parts.whole_step import PROGRAMS, TOKENS, WholeStep, ratio
 from rich.console import Console
@@ -55,7 +54,7 @@ def ratios(model: str, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Measures, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--rounds", type=int, default=10, help="sampling rounds, of two training steps each")
     parser.add_argument("--models", nargs="+", default=list(SIZES), choices=list(SIZES))

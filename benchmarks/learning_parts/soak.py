@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from learning_parts.soak_faults import WASTERS, HostilePrograms, WorkerKiller
 from learning_parts.soak_watch import MemoryWatch, descendants, open_descriptors, scratch_files
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -224,9 +224,7 @@ def soak(minutes: float, console: Console) -> dict[str, Any]:
 
 def main() -> None:
     """Runs the soak, prints a table and writes the figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5.0, help="how long it trains, all legs together")
     parser.add_argument("--json", type=figures_file, help="file for the figures")
     options = parser.parse_args()

@@ -1,18 +1,18 @@
 """Peak memory of one forward and backward pass, in a process of its own.
 
-    python benchmarks/throughput_memory.py ours
+    cd benchmarks; python -m learning_parts.throughput_memory ours
 
 prints one line of JSON: peak bytes beyond what model and inputs take, the loss, and the gradient's norm.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 from pathlib import Path
 
 import torch
+from figures_file import Options
 from learning_parts.throughput_models import policy
 from torch import Tensor
 
@@ -64,7 +64,7 @@ def resident(name: str) -> int:
 
 def main() -> None:
     """Measures one form."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("form", choices=FORMS)
     parser.add_argument("--model", default="wide", help="see throughput_models.SHAPES")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])

@@ -34,7 +34,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import normal_models
 import other_models
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rich.console import Console
 from rich.table import Table
 from scoring import COLD, reference
@@ -156,9 +156,7 @@ def known(value: Any) -> Any:
 
 def main() -> int:
     """Runs the benchmark; 0 if every model is as near its reference as it should be."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Options(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="names of models")
     parser.add_argument("--seeds", type=int, default=20, help="scores of each model for its spread")

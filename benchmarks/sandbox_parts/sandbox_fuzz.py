@@ -11,7 +11,6 @@ each fuzzer).
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -24,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -248,7 +247,7 @@ def run_coverage(fuzz: Callable[[bytes], object], seconds: float) -> None:
 
 def main() -> None:
     """Runs the fuzzers."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--corpus", required=True, help="the corpus's programs.json")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each fuzzer")
     parser.add_argument("--seed", type=int, default=0)

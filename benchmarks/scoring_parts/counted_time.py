@@ -12,7 +12,6 @@ what counting itself took of the processor time of annealing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -28,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import torch
-from figures_file import figures_file
+from figures_file import Options, figures_file
 from load import draw_programs
 from rich.console import Console
 from rich.table import Table
@@ -111,7 +110,7 @@ def anneals(programs: int) -> Watch:
 
 def main() -> None:
     """Prints the figures, and writes them where asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=figures_file)
     parser.add_argument("--programs", type=int, default=500)
     options = parser.parse_args()

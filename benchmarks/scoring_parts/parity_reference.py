@@ -7,7 +7,6 @@ Torch-free, so that it runs in an environment with another release of PyMC than 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import sys
@@ -20,6 +19,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from figures_file import Options
 from pytensor.compile.mode import Mode
 from scoring_parts.parity_cases import GROUP, ROWS, Case, X
 
@@ -142,7 +142,7 @@ def record(case: Case) -> dict[str, Any]:
 
 def main() -> None:
     """Records every case, one JSON object keyed `name[number]`."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("path", type=Path, help="where to write")
     path = parser.parse_args().path
     records = {}

@@ -59,7 +59,7 @@ from synthstats_lightning.tasks import Task
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = EngineSettings(heldout_fraction=1 / 3)
@@ -271,7 +271,7 @@ def summary(found: Found, best: float, task: Task, scorer: ProgramScorer) -> dic
 
 def main() -> None:
     """Prints a table and writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Options(description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", type=figures_file, help="where to write the figures")
     parser.add_argument(
         "--calls", type=int, default=6000, help="programs that each objective may have scored"

@@ -10,7 +10,6 @@ trained instead, with W nats of log flow for each nat that an experiment was exp
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -37,7 +36,7 @@ from synthstats_lightning.tasks.experiments import ExperimentTask
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 ENVIRONMENTS = ("dugongs_simulator", "death_process", "peregrines_simulator")
 REWARD = Reward(score="heldout_lpd", prior_weight=1.0, floor=-10.0, log_reward_failure=-14.0)
@@ -184,7 +183,7 @@ def print_table(result: dict[str, Any]) -> None:
 
 def main() -> None:
     """Prints a table and writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--json", type=figures_file, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, help="keep the run's folder with its transcripts here")
     parser.add_argument("--steps", type=int, default=200, help="training steps")

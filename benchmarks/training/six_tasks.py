@@ -9,7 +9,6 @@ JSON: `{"seen": {task: {...}}, "unseen": {task: {...}}, "steps", "seconds"}`, fo
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from synthstats_lightning.cli.main import main as run_command
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from figures_file import figures_file
+from figures_file import Options, figures_file
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
@@ -113,7 +112,7 @@ def table(document: dict[str, Any]) -> Table:
 
 def main() -> None:
     """Runs, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(description=__doc__)
     parser.add_argument("--json", type=figures_file)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--programs", type=int, default=64, help="fresh programs a task and measurement")

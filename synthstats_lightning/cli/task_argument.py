@@ -42,7 +42,7 @@ def named_task(value: str | Task) -> Task:
     specifications = _specifications(document, value)
     try:
         tasks = built_tasks(specifications)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise ValueError(f"{value}: {shorten(str(error))}") from None
     if len(tasks) != 1:
         raise ValueError(

@@ -110,11 +110,14 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        JobError: If it is no TOML.
+        JobError: If it is no TOML, or says nothing: one that was cut short is no job of defaults alone.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"no job file at {path}")
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # Windows' editors put a mark first
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # Windows' editors put a mark first
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise JobError([f"{path} is no TOML: {error}"]) from None
+    if not found:
+        raise JobError([f"{path} holds no key: a job has at least one, such as algorithm.type or graph"])
+    return found

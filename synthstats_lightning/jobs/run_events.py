@@ -86,6 +86,7 @@ class RunEvents(Callback):
         self._checkpoints: dict[str, Checkpoint] = {}
         self._times: dict[str, int] = {}
         self._begun = 0
+        self._goes_on = False
         self._ended = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -96,6 +97,8 @@ class RunEvents(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes that it runs."""
+        if not self._goes_on:  # another run in the same folder
+            self._begun = 0
         for callback in trainer.checkpoint_callbacks:  # those of the run before, if it is one that goes on
             self._times |= {path: _written(path) for path in _paths(callback)}
         self._tell("running", trainer, {"pid": os.getpid(), "host": socket.gethostname()})
@@ -104,7 +107,7 @@ class RunEvents(Callback):
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Remembers the step from which the run goes on, which the trainer is told later."""
-        self._begun = int(checkpoint.get("global_step", 0))
+        self._begun, self._goes_on = int(checkpoint.get("global_step", 0)), True
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remembers the step that is complete already: a first batch may only be a part of the next one."""
@@ -167,11 +170,13 @@ class RunEvents(Callback):
 
     def _open(self, trainer: Trainer, folder: Path) -> None:
         self._folder, self._ended = folder, False
-        self._told, self._begun = -1, 0
+        self._told, self._begun, self._goes_on = -1, 0, False
         if not trainer.is_global_zero:
             return
         self._log = EventLog(folder / EVENTS)
-        if self._log.last is None:
+        if self._log.last is not None:
+            self._begun = self._log.last.step  # what ends before it has begun is where it was
+        else:
             told = {"kind": self.kind, "label": self.label, "tags": self.tags}
             self._tell("created", trainer, {**told, "pid": os.getpid(), "host": socket.gethostname()})
 

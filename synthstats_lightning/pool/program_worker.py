@@ -169,8 +169,8 @@ class ProgramWorker:
         return self._build(source, message)
 
     def close(self) -> None:
-        """Ends both processes."""
-        self.sandbox.close()
+        """Ends both processes for good, whatever they do; who waits for a score gets a failure."""
+        self.sandbox.end()
         self.scoring.close()
 
     def _build(self, source: str, message: TaskMessage) -> str:

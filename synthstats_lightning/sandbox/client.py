@@ -24,6 +24,7 @@ from synthstats_lightning.sandbox.process import SandboxError, WorkerProcess
 from synthstats_lightning.sandbox.protocol import Job
 
 _PROGRAMS_BETWEEN_CHECKS = 50
+CLOSED = "the sandbox was closed while the program ran"
 
 
 class UnconfinedWarning(UserWarning):
@@ -86,6 +87,7 @@ class Sandbox:
         self._worker: WorkerProcess | None = None
         self._successor: WorkerProcess | None = None
         self._programs = 0
+        self._ended = threading.Event()
         self._lock = threading.RLock()
         if level == "none":
             warnings.warn(
@@ -193,6 +195,14 @@ class Sandbox:
                 worker, self._worker = self._worker, None
                 worker.stop()
 
+    def end(self) -> None:
+        """Closes it for good, at once: the program that another thread runs fails, and none begins."""
+        self._ended.set()
+        worker = self._worker
+        if worker is not None:
+            worker.interrupt()
+        self.close()
+
     def __enter__(self) -> Sandbox:
         return self
 
@@ -208,6 +218,8 @@ class Sandbox:
         request = job.encode()
         with self._lock:
             for attempt in (1, 2):
+                if self._ended.is_set():
+                    fail(FailureCategory.KILLED, CLOSED)
                 try:
                     self.start()
                     worker = self._worker
@@ -220,6 +232,9 @@ class Sandbox:
                         self._discard()
                         raise
                     # killed from outside, or by this program: the second loss tells which
+                    if self._ended.is_set():
+                        self._discard()
+                        continue
                     self._replace()
                     if attempt == 2:
                         fail(FailureCategory.KILLED, "the worker died twice while the program ran")
@@ -236,7 +251,7 @@ class Sandbox:
                     if attempt == 1 and worth_another_try(outcome, self.limits):
                         continue
                     return interpret(outcome, document, self.limits), log
-        raise SandboxError("no attempt was made")
+        fail(FailureCategory.KILLED, CLOSED)
 
     def _new_worker(self) -> WorkerProcess:
         worker = WorkerProcess(self.limits, self.level, self._without)

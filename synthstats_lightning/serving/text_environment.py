@@ -117,7 +117,9 @@ class EpisodeEnvironment:
                 raise ValueError(f"seed must be an integer, at least 0, got {seed!r}") from None
         drawn = int(self.np_random.integers(MOST_SEED))
         instance = (options or {}).get("instance", drawn)
-        self.task = ExperimentTask(self._simulator, seed=instance, **self._settings)
+        if not isinstance(instance, int | np.integer) or isinstance(instance, bool) or instance < 0:
+            raise ValueError(f"instance must be an integer, at least 0, got {instance!r}")
+        self.task = ExperimentTask(self._simulator, seed=int(instance), **self._settings)
         self.episode = self.task.begin()
         observation = prompt_text(task_prompt(self.task))
         self._said = [observation]

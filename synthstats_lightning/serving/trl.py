@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from synthstats_lightning.programs.answers import extract_source
@@ -23,6 +23,8 @@ class TrlReward:
         reward: From a score to a log reward, without the reference policy.
         scorer: Where programs are scored.
         own_scorer: Whether `close` ends it.
+
+    A context manager, too, which closes it.
 
     Attributes:
         scores: Scores of the latest call, in its order, failures with their category.
@@ -54,25 +56,35 @@ class TrlReward:
         prompts: Sequence[Any],
         completions: Sequence[Completion],
         task: Sequence[str] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float]:
-        """Log rewards `[completions]`, in nats.
+        """Log rewards `[completions]`, in nats, in the order of the completions.
 
         Args:
             prompts: They are not read.
             completions: What the policy wrote for each prompt; fences, prose and thoughts are taken off.
             task: Name of each one's task, the column `task` of the data set; needed where there are several.
+            log_metric: By which TRL lets a reward log; it gets `valid_share`, the share of programs that have
+                a score.
             **columns: Whatever else TRL hands over; it is not read.
 
         Raises:
-            ValueError: If a task is not named, or is none of those that were given.
+            ValueError: If a task is not named, is none of those that were given, there are more or fewer than
+                completions, or a completion is neither a text nor messages.
+            RemoteScorerError: If a server gives no score.
         """
+        if isinstance(completions, str):
+            raise ValueError("completions must be a list of texts or conversations, got one text")
         names = self._names(task, len(completions))
+        sources = [extract_source(text_of(completion)) for completion in completions]
         futures = [
-            self._scorer.submit(extract_source(text_of(completion)), self._tasks[name])
-            for completion, name in zip(completions, names, strict=True)
+            self._scorer.submit(source, self._tasks[name])
+            for source, name in zip(sources, names, strict=True)
         ]
         self.scores = [future.result() for future in futures]
+        if log_metric is not None and self.scores:
+            log_metric("valid_share", sum(score.scored for score in self.scores) / len(self.scores))
         return [
             self.reward.log_reward(score, self._baselines[name])
             for score, name in zip(self.scores, names, strict=True)
@@ -83,6 +95,12 @@ class TrlReward:
         if self._own_scorer:
             self._scorer.close()
 
+    def __enter__(self) -> TrlReward:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def _names(self, task: Sequence[str] | None, count: int) -> list[str]:
         if task is None:
             if len(self._tasks) > 1:
@@ -90,6 +108,10 @@ class TrlReward:
                     f"the data set needs a column `task` with one of {', '.join(self._tasks)} in each row"
                 )
             return [*self._tasks] * count
+        if isinstance(task, str):
+            raise ValueError(f"task must be a list with a name for each completion, got {task!r}")
+        if len(task) != count:
+            raise ValueError(f"task must have a name for each of {count} completions, got {len(task)}")
         if unknown := [name for name in task if name not in self._tasks]:
             raise ValueError(f"task must be one of {', '.join(self._tasks)}, got {unknown[0]!r}")
         return list(task)
@@ -154,12 +176,25 @@ def trl_rows(task: str | Task, count: int = 1) -> list[dict[str, Any]]:
     return [{"prompt": [dict(message) for message in messages], "task": task.name} for _ in range(count)]
 
 
-def text_of(completion: Completion) -> str:
+def text_of(completion: Any) -> str:
     """The text of what a policy wrote.
 
     Args:
-        completion: Text, or messages whose last one is the policy's.
+        completion: Text, or messages whose last one is the policy's; its content is a text, parts of which
+            those of type `text` count, or nothing.
+
+    Raises:
+        ValueError: If it is neither.
     """
     if isinstance(completion, str):
         return completion
-    return str(completion[-1].get("content") or "") if completion else ""
+    if isinstance(completion, Sequence) and not isinstance(completion, bytes):
+        last: Any = completion[-1] if completion else {"content": ""}
+        content: Any = last.get("content") if isinstance(last, Mapping) else 0
+        if content is None or isinstance(content, str):
+            return content or ""
+        if isinstance(content, Sequence) and all(isinstance(part, Mapping) for part in content):
+            return "".join(str(part.get("text") or "") for part in content if part.get("type") == "text")
+    raise ValueError(
+        f"a completion must be a text, or messages with a role and a content, got {repr(completion)[:80]}"
+    )

@@ -74,6 +74,12 @@ def test_wrong_usage_of_data_is_one_line(folder, capsys, arguments, words):
     assert words in errors
 
 
+def test_a_task_file_with_a_wrong_argument_says_which_in_one_line(folder):
+    (folder / "gone.yaml").write_text("class_path: CSVTask\ninit_args: {path: gone.csv, response: seeds}\n")
+    with pytest.raises(ValueError, match=r"^gone.yaml: no CSV file at gone.csv$"):
+        named_task("gone.yaml")
+
+
 def test_tasks_by_name_and_by_file(folder):
     assert named_task("dugongs").name == "dugongs"
     assert named_task("tasks/peregrines.yaml").name == "peregrines"

@@ -74,6 +74,7 @@ def test_all_errors_are_said_at_once_each_with_the_nearest(tmp_path: Path, capsy
     [
         (None, "no job file at"),
         ("a = [", "is no TOML"),
+        ("# cut short\n", "holds no key: a job has at least one"),
         ("[graph]\npopulation_size = 0", "graph.population_size must be an integer of programs, at least 1"),
         ("[graph]\n[compute]\ngpu_count = 2", "compute must be of one process for a search"),
         (

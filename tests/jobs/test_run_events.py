@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from torch.utils.data import DataLoader
 
 from synthstats_lightning.jobs import RunEvents
@@ -113,6 +113,26 @@ def test_a_run_that_learns_from_rewards_and_goes_on(tmp_path: Path) -> None:
     assert more[0] == (last + 1, "rl.running", 2)
     assert more[-1] == (last + len(more), "rl.succeeded", 6)
     assert [step for _, name, step in more if name == "rl.iteration.complete"] == [3, 4, 5, 6]
+
+
+class Stops(Callback):
+    """Ctrl-C before a checkpoint is read."""
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_is_stopped_before_it_goes_on_is_where_it_was(tmp_path: Path) -> None:
+    fit(tmp_path, Line(), RunEvents(), ModelCheckpoint(dirpath=tmp_path / "kept"))
+    (path,) = (tmp_path / "kept").glob("*.ckpt")
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        fit(tmp_path, Line(), RunEvents(), Stops(), steps=6, ckpt_path=path)
+    assert told(tmp_path)[-1][1:] == ("rl.failed", 4)
+    fit(tmp_path, Line(), RunEvents(), steps=1)
+    assert [(name, step) for _, name, step in told(tmp_path)[-2:]] == [
+        ("rl.iteration.complete", 1),
+        ("rl.succeeded", 1),
+    ]
 
 
 def test_an_iteration_of_several_batches_is_told_once_it_is_complete(tmp_path: Path) -> None:

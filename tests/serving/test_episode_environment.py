@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.scoring.reward import Reward
+from synthstats_lightning.serving.gymnasium_environment import gymnasium_environment
 from synthstats_lightning.serving.text_environment import EpisodeEnvironment
 from synthstats_lightning.tasks import baseline_program
 from synthstats_lightning.tasks.experiments import ExperimentTask
@@ -75,6 +77,9 @@ def test_conventions_of_gymnasium() -> None:
     for seed in (-1, "x"):
         with pytest.raises(ValueError, match=f"seed must be an integer, at least 0, got {seed!r}"):
             made.reset(seed=seed)  # type: ignore[arg-type]
+    for instance in ("x", 1.5, True, None, -1):
+        with pytest.raises(ValueError, match=f"instance must be an integer, at least 0, got {instance!r}"):
+            made.reset(options={"instance": instance})
     with pytest.raises(ValueError, match="options may hold 'instance', got x"):
         made.reset(options={"x": 1})
     with pytest.raises(ValueError, match="score 'heldout_lpd' and prior_weight 0"):
@@ -82,31 +87,26 @@ def test_conventions_of_gymnasium() -> None:
     made.close()
 
 
+@pytest.mark.skipif(find_spec("gymnasium") is None, reason="pip install gymnasium")
 @pytest.mark.filterwarnings("ignore")
 def test_gymnasium_s_own_checker(pool: ProgramScorer) -> None:
-    gymnasium = pytest.importorskip("gymnasium")
+    import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    letters = frozenset(map(chr, range(9, 127))) | {"−", "→"}
+    made = gymnasium_environment(environment(pool))
+    assert isinstance(made, gymnasium.Env)
+    check_env(made, skip_render_check=True)
+    limited = gymnasium.wrappers.TimeLimit(made, 1)
+    limited.reset(seed=1)
+    assert limited.step("<observe>2.0</observe>")[3]
+    vector = gymnasium.vector.SyncVectorEnv([lambda: gymnasium_environment(environment(pool))] * 2)
+    told, _ = vector.reset(seed=[1, 2])
+    assert len(told) == 2
+    assert vector.step(("<observe>2.0</observe>", "what?"))[1].tolist() == [0.0, 0.0]
+    vector.close()
 
-    class Wrapped(gymnasium.Env):  # type: ignore[misc, name-defined]
-        """What a user of Gymnasium writes around it: the spaces."""
 
-        metadata = EpisodeEnvironment.metadata
-        action_space = gymnasium.spaces.Text(200, charset=letters)
-        observation_space = gymnasium.spaces.Text(5000, min_length=0, charset=letters)
-
-        def __init__(self) -> None:
-            self.own, self.render_mode = environment(pool), "ansi"
-
-        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-            super().reset(seed=seed)
-            return self.own.reset(seed=seed, options=options)
-
-        def step(self, action: str) -> Any:
-            return self.own.step(action)
-
-        def render(self) -> Any:
-            return self.own.render()
-
-    check_env(Wrapped(), skip_render_check=True)
+@pytest.mark.skipif(find_spec("gymnasium") is not None, reason="it is installed")
+def test_without_gymnasium(pool: ProgramScorer) -> None:
+    with pytest.raises(ModuleNotFoundError, match="pip install gymnasium"):
+        gymnasium_environment(environment(pool))

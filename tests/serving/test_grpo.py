@@ -69,6 +69,39 @@ def test_rewards_of_several_tasks() -> None:
     with pytest.raises(ValueError, match="of different names, got 2"):
         trl_reward(["dugongs", first], scorer=TableScorer(scores))
     assert text_of([]) == ""
+    logged: list[tuple[str, float]] = []
+    with reward as same:
+        same(
+            [""] * 4,
+            ["a = 1", "", "a = 1", "x"],
+            task=["dugongs"] * 4,
+            log_metric=lambda *row: logged.append(row),
+        )
+    assert logged == [("valid_share", 0.5)]
+
+
+def test_contents_of_messages() -> None:
+    parts = [{"type": "text", "text": "a = "}, {"type": "image"}, {"type": "text", "text": "1"}]
+    assert text_of([{"role": "user", "content": "?"}, {"role": "assistant", "content": parts}]) == "a = 1"
+    assert text_of([{"role": "assistant", "content": None}]) == ""
+    for wrong in (None, 5, b"a = 1", {"content": "a = 1"}, ["a = 1"], [{"content": 5}]):
+        with pytest.raises(ValueError, match="a completion must be a text, or messages"):
+            text_of(wrong)
+
+
+def test_what_is_no_batch_is_told_in_one_line() -> None:
+    tasks = [get_task("dugongs"), get_task("surgical")]
+    reward = trl_reward(
+        tasks, scorer=TableScorer({baseline_program(task): Score(evidence=-10.0) for task in tasks})
+    )
+    batches: dict[str, tuple[Any, Any]] = {
+        "completions must be a list": ("a = 1", ["dugongs"]),
+        "task must be a list with a name for each completion, got 'dugongs'": (["a = 1"], "dugongs"),
+        "a name for each of 2 completions, got 1": (["a = 1", "b"], ["dugongs"]),
+    }
+    for said, (completions, names) in batches.items():
+        with pytest.raises(ValueError, match=said):
+            reward([""], completions, task=names)
 
 
 def test_rows_of_a_data_set() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from synthstats_lightning.pool.scorer import ProgramScorer
+from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.serving.http.admission import Admission
@@ -19,7 +21,7 @@ from synthstats_lightning.serving.http.app import create_app
 from synthstats_lightning.serving.http.metrics import ServerMetrics
 from synthstats_lightning.serving.http.refusals import QueueFullError, StoppingError
 from synthstats_lightning.serving.http.served_tasks import ServedTasks
-from synthstats_lightning.serving.http.server import make_server, public_warning
+from synthstats_lightning.serving.http.server import make_server, public_warning, serve
 from synthstats_lightning.serving.http.settings import ServerSettings, is_public, listening_socket
 from synthstats_lightning.tasks import get_task
 
@@ -262,6 +264,45 @@ def test_what_is_no_json_says_why(kind: str | None, body: bytes, words: str) -> 
     served(test)
 
 
+@pytest.mark.parametrize(
+    ("path", "task", "words"),
+    [
+        ("/score", {"simulator": "survival", "seed": -1}, "task.InstanceTask.seed: Input should be greater"),
+        ("/score", {"data": {"y": ["a"]}, "response": "y"}, "task.DataTask.data.y.0."),
+        ("/score", {"class_path": "CSVTask"}, "task.DataTask.class_path: Extra inputs"),
+        ("/score", 5, "task: Input should be a task's name or an object"),
+        (
+            "/rollouts",
+            {"simulator": "survival", "turns": 0},
+            "task.EpisodeTask.turns: Input should be greater",
+        ),
+        ("/rollouts", [], "task: Input should be a task's name or an object"),
+    ],
+)
+def test_a_wrong_task_is_told_of_its_own_kind(path: str, task: Any, words: str) -> None:
+    async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
+        body = json.dumps({"task": task, "program": "p"}).encode()
+        client = Client((body,), path)
+        await application(client.scope, client.receive, client.send)
+        assert client.status == 422
+        assert words in client.error["message"]
+        other = {"DataTask", "InstanceTask", "EpisodeTask"} - set(words.split("."))
+        assert not [name for name in other if name in client.error["message"]]
+        assert not scorer.futures
+
+    served(test)
+
+
+def test_another_method_of_a_path() -> None:
+    async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
+        client = Client((), "/score")
+        await application(client.scope, client.receive, client.send)
+        assert (client.status, client.error["message"]) == (405, "the method must be POST")
+        assert client.headers[b"allow"] == b"POST"
+
+    served(test)
+
+
 def test_a_body_that_does_not_come() -> None:
     async def test(application: Any, admission: Admission, scorer: SilentScorer) -> None:
         client = Client((b"{", b"stuck"))
@@ -292,6 +333,36 @@ def test_a_head_that_does_not_come_ends_the_connection() -> None:
             await running
 
     asyncio.run(main())
+
+
+class EndedScorer(SilentScorer):
+    """Ends what it has taken when it is closed, as a pool does with the programs that run."""
+
+    def close(self) -> None:
+        for future in self.futures:
+            future.set_result(Score.failed(FailureCategory.KILLED, "the sandbox was closed"))
+
+
+def test_a_second_ctrl_c_is_no_failure_of_a_program() -> None:
+    async def main() -> bytes:
+        settings, scorer = ServerSettings(port=0, grace_s=60.0), EndedScorer()
+        listener = listening_socket(settings)
+        running = asyncio.ensure_future(serve(scorer, settings, listener))
+        await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        kind = "host: x\r\ncontent-type: application/json"
+        head = f"POST /score HTTP/1.1\r\n{kind}\r\ncontent-length: {len(BODY)}\r\n\r\n"
+        writer.write(head.encode() + BODY)
+        await asked(scorer, 1)
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(0.2)
+        await asyncio.wait_for(running, 30)
+        answer = await asyncio.wait_for(reader.readline(), 30)
+        writer.close()
+        return answer
+
+    assert asyncio.run(main()).startswith(b"HTTP/1.1 503")
 
 
 def test_pauses_grow_with_the_queue() -> None:

@@ -20,6 +20,7 @@ from synthstats_lightning.serving.http.refusals import (
     NoSuchPathError,
     Refusal,
     ServerFailedError,
+    WrongMethodError,
 )
 from synthstats_lightning.serving.http.served_tasks import ServedTasks
 from synthstats_lightning.serving.http.service import Service
@@ -52,8 +53,7 @@ def create_app(
         if isinstance(error, RequestValidationError):
             refusal: Refusal = InvalidRequestError(_not_json(request) or in_one_line(error.errors()))
         elif isinstance(error, HTTPException):  # FastAPI's own: a path, a method, a body that is no JSON
-            wrong = InvalidRequestError if error.status_code == 400 else NoSuchPathError
-            refusal = wrong(f"the body: {error.detail}" if error.status_code == 400 else error.detail)
+            refusal = _own_refusal(error)
         else:
             refusal = error if isinstance(error, Refusal) else ServerFailedError()
         metrics.failed(refusal.category)
@@ -115,6 +115,15 @@ def in_one_line(errors: Sequence[Any]) -> str:
         why = f" ({error['ctx']['error']})" if error["type"] == "json_invalid" and "ctx" in error else ""
         found.add(f"{'.'.join(str(part) for part in place) or 'the body'}: {error['msg']}{why}")
     return " ".join("; ".join(sorted(found)).split())
+
+
+def _own_refusal(error: HTTPException) -> Refusal:
+    """What the framework refuses by itself."""
+    if error.status_code == 400:
+        return InvalidRequestError(f"the body: {error.detail}")
+    if error.status_code == 405:
+        return WrongMethodError((error.headers or {}).get("Allow", "another one"))
+    return NoSuchPathError(error.detail)
 
 
 def _not_json(request: Request) -> str | None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from synthstats_lightning.scoring.settings import LastScore
 
@@ -71,6 +71,26 @@ class EpisodeTask(Message):
     domain_knowledge: bool = True
 
 
+def _kind(task: Any) -> str | None:
+    """Which kind of a task a request means, so that what is wrong with it is said of that kind alone."""
+    if isinstance(task, str | DataTask | InstanceTask | EpisodeTask):
+        return "name" if isinstance(task, str) else type(task).__name__
+    if isinstance(task, dict):
+        return "InstanceTask" if "simulator" in task and "data" not in task else "DataTask"
+    return None
+
+
+def _episode_kind(task: Any) -> str | None:
+    kind = _kind(task)
+    return kind if kind in (None, "name") else "EpisodeTask"
+
+
+WRONG_KIND = {
+    "custom_error_type": "task",
+    "custom_error_message": "Input should be a task's name or an object",
+}
+
+
 class ScoreRequest(Message):
     """One program to score.
 
@@ -80,7 +100,12 @@ class ScoreRequest(Message):
         scores: Which scores are wanted; all that the server computes by default.
     """
 
-    task: str | DataTask | InstanceTask
+    task: Annotated[
+        Annotated[str, Tag("name")]
+        | Annotated[DataTask, Tag("DataTask")]
+        | Annotated[InstanceTask, Tag("InstanceTask")],
+        Discriminator(_kind, **WRONG_KIND),
+    ]
     program: str
     scores: Annotated[list[LastScore], Field(min_length=1)] | None = None
 
@@ -96,7 +121,10 @@ class RolloutRequest(Message):
         predictions: Whether the program's predictions of the evaluation points are wanted.
     """
 
-    task: str | EpisodeTask
+    task: Annotated[
+        Annotated[str, Tag("name")] | Annotated[EpisodeTask, Tag("EpisodeTask")],
+        Discriminator(_episode_kind, **WRONG_KIND),
+    ]
     turns: list[str] | None = None
     experiments: list[Any] | None = None
     program: str | None = None

@@ -40,10 +40,30 @@ class InvalidRequestError(Refusal):
 
 
 class NoSuchPathError(Refusal):
-    """A path that there is not, or not with this method."""
+    """A path that there is not."""
 
     status = 404
     category = "not_found"
+
+
+class WrongMethodError(Refusal):
+    """A path that there is, but not with this method.
+
+    Args:
+        allowed: The methods that it has, as the header `Allow` says them.
+    """
+
+    status = 405
+    category = "wrong_method"
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"the method must be {allowed}")
+        self._allowed = allowed
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Says which methods there are."""
+        return {"Allow": self._allowed}
 
 
 class UnauthorizedError(Refusal):

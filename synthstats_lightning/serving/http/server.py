@@ -56,6 +56,10 @@ class ScoringServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._admission.stop, self._grace_s)
         super().handle_exit(sig, frame)
 
+    def give_up(self) -> None:
+        """Tells whoever still waits that the server stops: what is ended with it is no program's failure."""
+        self._admission.given_up.set()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """As uvicorn's, but that a process which has ended in order does not die of the signal afterwards."""
@@ -119,7 +123,10 @@ async def serve(
     """
     try:
         server = make_server(scorer, settings, tasks, key)
-        await server.serve([listener])
+        try:
+            await server.serve([listener])
+        finally:
+            server.give_up()
     finally:
         # in the loop: whoever still waits for a score is told here
         await asyncio.to_thread(scorer.close)

@@ -186,12 +186,12 @@ class Service:
         try:
             first: set[asyncio.Future[Any]] = {mirror, left, ended}
             await asyncio.wait(first, timeout=self.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if self.admission.given_up.is_set():
+                raise StoppingError
             if mirror.done():
                 return mirror.result()
             if left.done():
                 raise ClientLeftError
-            if ended.done():
-                raise StoppingError
             raise TooLateError(f"no score within {self.timeout_s:g} s")
         finally:
             left.cancel()
