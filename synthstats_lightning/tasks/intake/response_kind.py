@@ -12,7 +12,8 @@ from synthstats_lightning.tasks.intake.roles import snake
 _MEASURES = re.compile(
     r"(.*_)?(weight|height|length|width|depth|mass|price|cost|income|salary|wage|wages|sales|revenue|profit|gdp|gnp"
     r"|temperature|temp|pressure|volume|area|distance|speed|concentration|score|index|rate|ratio|percent|pct|yield"
-    r"|bmi|iq|dose|energy|power|voltage|current|age|survival|diameter|thickness|strength|ozone|dist|loss)(_.*)?"
+    r"|bmi|iq|dose|energy|power|voltage|current|age|survival|diameter|thickness|strength|ozone|dist|loss"
+    r"|b?wt|ht|len|time|duration|latency|lifetime)(_.*)?"
 )
 _RATINGS = re.compile(
     r"(.*_)?(ratings?|likert|satisf\w*|agree\w*|opinion|attitude|severity|stars|quality|importance|grade|stage"

@@ -416,3 +416,11 @@ def test_numbers_without_squares_are_refused(size):
         with pytest.raises(ValueError, match=re.escape("column 'y'")):
             understand(table, response)
     assert understand(table, "x", roles={"y": "left_out"}).response_kind == "count"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bwt", "continuous"), ("time", "continuous"), ("deaths", "count")]
+)
+def test_whole_numbers_that_spread_are_told_apart_by_their_name(name, kind):
+    values = [709, 2523, 4990, 1330, 2877, 3100, 1885, 2410, 3651, 2920]
+    assert understand({name: values, "x": list(range(10))}, name).response_kind == kind
