@@ -85,7 +85,7 @@ def _given(task: Task, values: Array) -> Array:
 
 def _is_time(task: Task, response: Column) -> bool:
     """Whether a response is positive and was cut short in some rows: a regression of its logarithm."""
-    return "upper" in task.censoring and response.kind == "continuous" and response.low > 0
+    return set(task.censoring) == {"upper"} and response.kind == "continuous" and response.low > 0
 
 
 def _span(column: Column) -> float:

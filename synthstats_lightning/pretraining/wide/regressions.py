@@ -27,7 +27,7 @@ FIRST = (
 )
 """Families of a response in the order in which an analyst would try them."""
 FIRST_OF_TIMES = ("LogNormal", "Weibull", "Gamma")
-"""Those of a positive response that was cut short in some rows, before all others."""
+"""Those of a positive response that was cut short in some rows, at its upper end alone: before all others."""
 MOST_FAMILIES = 3
 """Families that are tried of one response."""
 MOST_GROUPS = 3
@@ -73,7 +73,7 @@ def regressions(task: Task, most_families: int = MOST_FAMILIES) -> list[str]:
         return []
     request, digest = request_of(task), task_digest(task, ("regression", "groups"))
     families = family_weights(request, PLAIN)
-    times = FIRST_OF_TIMES if "upper" in request.censoring and request.response.low > 0 else ()
+    times = FIRST_OF_TIMES if set(request.censoring) == {"upper"} and request.response.low > 0 else ()
     order = [name for name in dict.fromkeys((*times, *FIRST)) if name in families]
     found = []
     for columns, groups in _selections(request, digest):

@@ -9,6 +9,7 @@ from scipy import integrate, stats
 from synthstats_lightning import ProgramScorer
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.tasks import CSVTask
+from synthstats_lightning.tasks.default_regression import default_regression
 from synthstats_lightning.tasks.intake.understand import understand
 
 ABOVE = [1.7, 2.6, 2.2, 3.1, 1.9, 2.4, 2.8, 1.6, 2.05, 2.35]
@@ -55,6 +56,7 @@ def test_the_evidence_is_that_of_the_censored_law(tmp_path):
     path = tmp_path / "lake.csv"
     path.write_text("x,y\n" + "".join(f"{x:.2f},{y}\n" for x, y in rows))
     task = CSVTask(path, "y")
+    assert 'pm.Normal("y"' in default_regression(task)  # no time
     source = (
         'with pm.Model() as model:\n    m = pm.Normal("m", 2, 1)\n'
         '    pm.Censored("y", pm.Normal.dist(m, 0.6), lower=y_lower_limit, upper=y_upper_limit, observed=y)'
