@@ -82,7 +82,8 @@ def check_response(own: Draft, raw: RawTable, forced: bool) -> None:
         raise ValueError(
             f"response {name!r} of {raw.source} has {len(reading.levels)} levels"
             f" ({few(reading.levels)}): a response must be numbers, or words of two levels or of a known"
-            f" order, which levels: {{{name}: [lowest, ..., highest]}} gives"
+            f" order, which levels: {{{name}: [lowest, ..., highest]}} gives; words without an order may be"
+            " given in any, for programs with pm.Categorical"
         )
     zero, one = reading.levels
     own.reading = replace(reading, kind="boolean", notes=(f"1 is {one}, 0 is {zero}",))
