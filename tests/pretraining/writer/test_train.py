@@ -34,9 +34,11 @@ def made():
 @torch.no_grad()
 def test_packed_rows_have_the_log_probabilities_of_the_policys_own_prompts(made, tmp_path, monkeypatch):
     pupil, tokenizer, spelling = made
-    # training teaches what numbers are, and does not rule out those far from their column
+    # training teaches numbers and brackets, and does not rule out those that are wrong
     limits = PointerSpelling.limits
-    monkeypatch.setattr(PointerSpelling, "limits", lambda *given: limits(*given)._replace(numbers=None))
+    monkeypatch.setattr(
+        PointerSpelling, "limits", lambda *given: limits(*given)._replace(numbers=None, brackets=None)
+    )
     save_policy(pupil, tokenizer, tmp_path)
     policy = load_policy(str(tmp_path), None, ModelSettings(dtype="float32"))
     pupil.load_state_dict(
