@@ -61,7 +61,10 @@ def with_limits(
         if not rows:
             continue
         name = distinct_names([*columns, f"{response}_{role}"])[-1]
-        columns[name] = [numbers[row] if row in rows else None for row in range(len(numbers))]
+        limits: list[Cell] = [None] * len(numbers)
+        for row in rows:
+            limits[row] = numbers[row]
+        columns[name] = limits
         strict = tuple(row for row in rows if (match := marked[row]) and match[1] in "<>" and not match[2])
         told = (
             f"{response}: {len(rows)} cells such as {str(cells[rows[0]])!r} are beyond what could be"
