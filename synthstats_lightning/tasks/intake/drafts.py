@@ -94,12 +94,15 @@ def _check_no_bad_number(name: str, raw: RawTable) -> None:
     kinds = [read_column(name, [cell]).kind for cell in raw.columns[name][:1000]]
     if "number" not in kinds:
         return
-    for row, (cell, kind) in enumerate(zip(raw.columns[name], kinds, strict=False)):
-        if kind not in ("number", "empty"):
-            raise ValueError(
-                f"{raw.source}, line {row + raw.first_line}: column {name!r} holds {cell!r}, which is not a"
-                " number"
-            )
+    bad = [row for row, kind in enumerate(kinds) if kind not in ("number", "empty")]
+    if bad:
+        # `<1.5` would be a limit, were it not for others
+        cells = raw.columns[name]
+        row = next((row for row in bad if str(cells[row]).strip()[:1] not in "<>≤≥"), bad[0])
+        raise ValueError(
+            f"{raw.source}, line {row + raw.first_line}: column {name!r} holds {cells[row]!r}, which is not a"
+            " number"
+        )
 
 
 def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str]) -> tuple[str, str]:

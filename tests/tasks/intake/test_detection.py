@@ -45,6 +45,11 @@ def test_other_columns_are_left_alone(cells):
         understand({"x": list(range(12)), "y": cells}, "y")
 
 
+def test_the_cell_that_is_neither_number_nor_limit_is_named():
+    with pytest.raises(ValueError, match="line 13: column 'y' holds 'abc', which is not a number"):
+        understand(table("<1.5", ">3", "abc"), "y")
+
+
 def test_a_table_that_has_the_name_already():
     found = understand({**table("<1.5"), "y_lower_limit": list(range(11))}, "y")
     assert found.censoring == {"lower": "y_lower_limit_2"}
