@@ -31,6 +31,7 @@ REFUSALS: list[tuple[str, Any, dict[str, Any], str]] = [
         "must be one of grpo, gspo, rloo for",
     ),
     ("policy.source", "a", {"policy.base": "tiny"}, "policy must have base or source, and has both"),
+    ("policy.base", "writr", {}, r"policy.base must be a bundled policy \(nearest: writer\), .*got 'writr'$"),
     (
         "policy.trainer_mode",
         "full",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from pathlib import Path
 
 BUNDLED = ("tiny", "tiny-episodes", "writer")
@@ -27,6 +28,18 @@ def policy_configs(policy: str | None, episodes: bool) -> list[str]:
     if policy is None or (episodes and policy in BUNDLED):
         return []
     return [OWN[policy]] if policy in OWN else [] if policy in BUNDLED else [HUB]
+
+
+def misspelt(policy: str) -> str | None:
+    """The bundled policy that a name was probably meant for; `None` where it may be another model's.
+
+    Args:
+        policy: Name of a base model, as the job says it.
+    """
+    if policy in BUNDLED or "/" in policy or Path(policy).exists():
+        return None
+    near = get_close_matches(policy.lower(), BUNDLED, n=1, cutoff=0.7)
+    return near[0] if near else None
 
 
 def base_of(source: str) -> str | None:

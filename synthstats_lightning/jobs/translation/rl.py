@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from synthstats_lightning.jobs.translation.bundled import base_of, policy_configs
+from synthstats_lightning.jobs.translation.bundled import base_of, misspelt, policy_configs
 from synthstats_lightning.jobs.translation.configuration import shipped
 from synthstats_lightning.jobs.translation.draft import Draft
 from synthstats_lightning.jobs.translation.environment import Environment, translate_environment
@@ -70,6 +70,9 @@ def _policy(draft: Draft, environment: Environment) -> str | None:
     """The base model, where the job says it; `None` for that of the base configuration."""
     base, source = draft.given("policy.base"), draft.given("policy.source")
     if source is None:
+        if base is not None and (near := misspelt(base)) is not None:
+            draft.refuse("policy.base", f"a bundled policy (nearest: {near}), a folder or a model of a hub")
+            return near  # so that what it takes is no problem besides
         return str(base) if base is not None else None
     if base is not None:
         draft.problems.append("policy must have base or source, and has both")

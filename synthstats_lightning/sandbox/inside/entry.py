@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.sandbox.inside.namespace import Data
@@ -22,21 +22,20 @@ class Recorder:
         changed: Those that `pm.do` has made of others.
     """
 
-    changed: ClassVar[list[Any]] = []
-
     def __init__(self) -> None:
         self.models: list[Any] = []
-        Recorder.changed = []
+        self.changed: list[Any] = []
 
     def __enter__(self) -> Recorder:
         import pymc
 
         self._original = original = pymc.Model.__init__
         self._do = do = pymc.do
+        recorded = self.changed
 
         def changed(*args: Any, **kwargs: Any) -> Any:
             found = do(*args, **kwargs)
-            Recorder.changed.append(found)
+            recorded.append(found)
             return found
 
         pymc.do = changed
@@ -86,7 +85,7 @@ def find_model(
             if callable(function):
                 return _call(name, function, columns, num_rows, recorder)
         distinct = recorder.models
-    return _only(distinct, "the program")
+    return _only(distinct, "the program", recorder)
 
 
 def _call(
@@ -96,7 +95,7 @@ def _call(
     returned = function(Data(columns, num_rows)) if _takes_data(name, function) else function()
     candidates = returned if isinstance(returned, tuple | list) else [returned]
     models = [value for value in candidates if _is_model(value)]
-    return _only(models or recorder.models[before:], f"{name}()")
+    return _only(models or recorder.models[before:], f"{name}()", recorder)
 
 
 def _takes_data(name: str, function: Callable[..., Any]) -> bool:
@@ -113,9 +112,9 @@ def _takes_data(name: str, function: Callable[..., Any]) -> bool:
     return bool(positional)
 
 
-def _only(models: list[Any], where: str) -> Any:
+def _only(models: list[Any], where: str, recorder: Recorder) -> Any:
     # models to predict with observe nothing, and one under an intervention is another's
-    changed = {id(model) for model in Recorder.changed}
+    changed = {id(model) for model in recorder.changed}
     seen = [model for model in models if model.observed_RVs and id(model) not in changed]
     if len(seen) == 1 or len(models) == 1:
         return (seen or models)[0]
