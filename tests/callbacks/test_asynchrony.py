@@ -20,6 +20,8 @@ from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import get_task
 from synthstats_lightning.testing.fakes import BASELINE, FakeExecutor
 
+pytestmark = pytest.mark.long
+
 
 class SlowExecutor(Executor):
     """Takes its time over every program, and stops answering when it is told to."""

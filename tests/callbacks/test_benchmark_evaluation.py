@@ -43,6 +43,7 @@ def tiny_module(data):
     return GFlowNetModule(tasks=data.task_names, sampling=SamplingSettings(max_new_tokens=120))
 
 
+@pytest.mark.long
 def test_test_writes_the_table(tmp_path, capsys):
     data = ReplayDataModule(
         tasks=[SimulatedTask("death_process", 100, 5)], eval_programs=2, eval_batch_size=2

@@ -17,7 +17,10 @@ from tests.support.gate import Gate
 
 STEPS, WARMUP, PROGRAMS = 2, 8, 4
 
-pytestmark = pytest.mark.filterwarnings("ignore:dugongs, step")  # of runs that are this short
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore:dugongs, step"),  # of runs that are this short
+]
 
 
 class TrainingIsOver(Callback):

@@ -19,6 +19,8 @@ from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.scoring.schedule import Ramp, RewardSchedule
 from tests.support.shared_scoring import SharedScoring
 
+pytestmark = pytest.mark.long
+
 STEPS = 4
 GOOD = 'with pm.Model() as model:\n    a = pm.Normal("a", 2, 1)\n    s = pm.HalfNormal("s", 1)\n'
 GOOD += '    pm.Normal("y", a + 0.1 * age, s, observed=length)\n'

@@ -16,6 +16,8 @@ from synthstats_lightning.callbacks.replay_ratio import ReplayRatio
 from tests.callbacks.test_asynchrony import Watch, fit, slow  # noqa: F401 - a fixture
 from tests.support.gate import Gate
 
+pytestmark = pytest.mark.long
+
 
 def test_by_default_scores_are_behind_the_schedule_by_what_may_be_on_its_way():
     ratio = ReplayRatio()

@@ -138,6 +138,7 @@ def test_scores_and_audits_one_program(warm, tmp_path, capsys):
     assert 'label="length\\n~\\nNormal" shape=ellipse style=filled' in (tmp_path / "model.dot").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "source",
     [

@@ -12,7 +12,11 @@ from synthstats_lightning.testing.overlays import Pair, failing_pairs, faults, l
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("base", "at_least"),
-    [("quickstart", 1000), pytest.param("six_tasks", 400, marks=pytest.mark.slow), ("episodes", 250)],
+    [
+        pytest.param("quickstart", 1000, marks=pytest.mark.long),
+        pytest.param("six_tasks", 400, marks=pytest.mark.slow),
+        ("episodes", 250),
+    ],
 )
 def test_all_pairs_keep_the_target(base, at_least):
     pairs = [pair for pair in overlay_pairs() if pair.base == base]

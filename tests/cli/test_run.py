@@ -127,6 +127,7 @@ def test_fit_writes_what_the_readme_says(fitted):
     assert (run / "config.yaml").is_file()
 
 
+@pytest.mark.long
 def test_a_report_made_again_draws_from_policy_and_prior(fitted, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(fitted[0] / "quickstart" / "version_0", run)

@@ -96,6 +96,7 @@ def test_simulators() -> None:
     assert found["simulator"].name == "death_process"
 
 
+@pytest.mark.long
 def test_prediction_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     folder = tmp_path / "runs" / "plants" / "version_0"

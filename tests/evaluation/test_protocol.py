@@ -20,6 +20,8 @@ from synthstats_lightning.tasks.proposal import looking
 from synthstats_lightning.tasks.simulators import SIMULATORS
 from tests.support.warm import warm_pool
 
+pytestmark = pytest.mark.long
+
 LINE = """
 with pm.Model() as model:
     a = pm.Normal("a", 1, 1)

@@ -36,6 +36,8 @@ from synthstats_lightning.replay import ReplayBuffer, Trajectory, collate
 from synthstats_lightning.replay.trajectory import empty_batch
 from synthstats_lightning.runtime.distributed import all_ranks, gather_objects
 
+pytestmark = pytest.mark.long
+
 
 def data():
     """Columns of forty programs of two tasks."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from synthstats_lightning.pool.scorer import ProgramScorer
 from synthstats_lightning.programs.failure import FailureCategory
 from synthstats_lightning.sandbox import SandboxLimits
@@ -11,6 +13,7 @@ from synthstats_lightning.tasks import get_task
 from tests.sandbox.observe import descendants
 
 
+@pytest.mark.long
 def test_a_program_that_runs_does_not_hold_up_the_end() -> None:
     pool = ProgramScorer(1, SandboxLimits(cpu_seconds=600, wall_seconds=600.0))
     pool.start()

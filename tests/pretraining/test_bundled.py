@@ -64,6 +64,7 @@ def test_made_by_the_shipped_configuration(policy):
     assert model.config.num_hidden_layers == shipped["model"]["layers"]
 
 
+@pytest.mark.long
 def test_most_programs_for_real_and_invented_columns_pass_the_static_check(policy):
     model, tokenizer = policy
     task = get_task("dugongs")

@@ -26,6 +26,7 @@ def test_made_by_the_shipped_configuration():
     assert (FOLDER / "model.safetensors").stat().st_size <= 8_000_000
 
 
+@pytest.mark.long
 def test_it_experiments_and_submits(monkeypatch):
     few = ("dugongs_simulator", "death_process", "peregrines_simulator")
     monkeypatch.setattr(

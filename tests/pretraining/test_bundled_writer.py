@@ -59,6 +59,7 @@ def test_made_by_the_shipped_configuration():
     assert recorded["gain"][-1]["step"] == shipped["training"]["steps"]
 
 
+@pytest.mark.long
 def test_most_of_its_programs_are_such_and_digests_move_it(policy):
     task = get_task("dugongs")
     samples = drawn(policy, task, 60)
@@ -75,6 +76,7 @@ def test_most_of_its_programs_are_such_and_digests_move_it(policy):
     assert torch.isfinite(samples.reference_log_prob).all()
 
 
+@pytest.mark.long
 def test_columns_of_any_name_and_script_are_never_miscopied(policy, tmp_path):
     rng = np.random.default_rng(0)
     names = [f"größe_{place}" for place in range(9)] + [f"вес_{place}" for place in range(4)]

@@ -9,6 +9,8 @@ from synthstats_lightning.reports.journal import read_records
 from tests.ranks.processes import finish, start, wait_until
 from tests.ranks.run import POISONED, PROGRAMS, SAVED, STARVED, STEPS, WARMUP, fit
 
+pytestmark = pytest.mark.long
+
 ROUNDS = STEPS // 4
 
 

@@ -21,6 +21,8 @@ from tests.rollouts.conftest import change
 from tests.support.completion_server import BASE, serving
 from tests.support.shared_scoring import sharing_scoring
 
+pytestmark = pytest.mark.long
+
 RUN = {
     "trainer": {"max_steps": 4, "log_every_n_steps": 1, "enable_progress_bar": False},
     "scoring": {

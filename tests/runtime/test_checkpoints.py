@@ -185,6 +185,7 @@ for step in range(1_000_000):
 """
 
 
+@pytest.mark.long
 def test_whole_after_a_kill_at_any_time(tmp_path):
     path = tmp_path / "last.ckpt"
     process = subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True)

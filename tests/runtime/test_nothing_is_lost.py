@@ -23,6 +23,8 @@ from synthstats_lightning.testing.fakes import FakeExecutor
 from tests.ranks.processes import ROOT, wait_until
 from tests.runtime.test_kill_and_resume import SERVER, Run, configuration
 
+pytestmark = pytest.mark.long
+
 
 class TellingLogger(CSVLogger):
     """Writes `metrics.csv` after every step, and beforehand how many samples' scores went into it."""

@@ -188,6 +188,7 @@ def test_idlers_are_ended(name: str, forking: Sandbox) -> None:
     assert forking.restarts == before
 
 
+@pytest.mark.long
 def test_what_only_waits_for_a_processor_is_not_ended(sandbox: Sandbox) -> None:
     """Half a second's work on a core that five others want takes longer than the wall-clock limit."""
     core, loop = {min(os.sched_getaffinity(0))}, [sys.executable, "-I", "-S", "-c", "while True: pass"]

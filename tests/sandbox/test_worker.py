@@ -54,6 +54,7 @@ def test_killed_between_programs(own: Sandbox) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_killed_during_a_program(own: Sandbox) -> None:
     """Lost once: the program gets another chance. Lost twice: the program is held responsible."""
     restarts = own.start().restarts
@@ -152,6 +153,7 @@ def test_nothing_outlives_a_killed_trainer() -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_start_in_parallel_close_and_start_again() -> None:
     sandboxes = [Sandbox(), Sandbox()]
     for sandbox in sandboxes:

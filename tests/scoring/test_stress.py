@@ -13,6 +13,8 @@ from scipy.stats import multivariate_normal, norm
 
 from tests.support.benchmark_modules import benchmark_module
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def stress():

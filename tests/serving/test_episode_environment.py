@@ -22,6 +22,7 @@ def environment(pool: Any = 1, **settings: Any) -> EpisodeEnvironment:
     return EpisodeEnvironment(NAME, scorer=pool, experiments=2, evaluation_points=3, **settings)
 
 
+@pytest.mark.long
 def test_an_episode(pool: ProgramScorer) -> None:
     made = environment(pool)
     first, info = made.reset(seed=5)

@@ -52,6 +52,7 @@ def ask(url: str, body: Any = None, key: str = KEY) -> tuple[int, dict[str, str]
         return status, headers, content.decode()
 
 
+@pytest.mark.long
 def test_scores_are_those_of_the_pool(both: Any, key: str) -> None:
     url, pool, _ = both
     x = np.arange(8.0)

@@ -28,6 +28,8 @@ from synthstats_lightning.tasks import get_task, task_prompt
 from synthstats_lightning.tasks.proposal import looking
 from synthstats_lightning.testing.fakes import FakeExecutor
 
+pytestmark = pytest.mark.long
+
 LENGTH = 96
 
 

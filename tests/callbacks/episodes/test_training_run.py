@@ -15,6 +15,8 @@ from synthstats_lightning.objectives import ActionSubTrajectoryBalance, Modified
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.tasks.experiments import ExperimentTask
 
+pytestmark = pytest.mark.long
+
 ENVIRONMENTS = ("dugongs_simulator", "death_process", "peregrines_simulator")
 STEPS = 2
 

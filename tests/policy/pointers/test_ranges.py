@@ -130,6 +130,7 @@ def test_ranges_are_read_from_the_request():
     }
 
 
+@pytest.mark.long
 def test_no_logarithm_quotient_or_exposure_of_zero_is_written(writer):
     prompt = task_prompt(counts_task())
     ids = writer.encode_prompt(*prompt)
@@ -248,6 +249,7 @@ def test_a_program_in_another_order_may_have_sizes_first(writer, tmp_path):
     assert lost == {"first": 0.0, "last": 0.0, "other": -UNLIKELY}
 
 
+@pytest.mark.long
 def test_the_grammar_keeps_the_rules(writer):
     rng, spelling, programs, broken = Random(3), writer.spelling, 0, 0
     while programs < 200:

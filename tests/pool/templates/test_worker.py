@@ -3,9 +3,13 @@
 import contextlib
 from dataclasses import replace
 
+import pytest
+
 from synthstats_lightning.pool.program_worker import ProgramWorker, task_message
 from synthstats_lightning.pool.settings import WorkerSettings
 from synthstats_lightning.tasks import get_task
+
+pytestmark = pytest.mark.long
 
 SOURCE = """
 with pm.Model() as model:

@@ -47,6 +47,7 @@ def test_every_column_has_its_part(factorial):
     assert "Poisson" in found[1]
 
 
+@pytest.mark.long
 def test_they_do_at_least_as_well_as_the_default(factorial):
     with ProgramScorer() as scorer:
         default = scorer.score(default_regression(factorial), factorial)
@@ -82,6 +83,7 @@ def test_logarithms_where_columns_range_widely_and_the_link_is_one():
     assert max(scores, key=scores.__getitem__) in with_log
 
 
+@pytest.mark.long
 def test_times_that_were_cut_short_are_those_of_survival(tmp_path):
     rng = np.random.default_rng(4)
     n = 150

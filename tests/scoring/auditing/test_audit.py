@@ -15,6 +15,8 @@ from synthstats_lightning.scoring.auditing.audit import Audit, audit_graph
 from synthstats_lightning.scoring.distributions import DISTRIBUTIONS
 from synthstats_lightning.scoring.estimators.ladder import Posterior, estimate_posterior
 
+pytestmark = pytest.mark.long
+
 X = {"x": np.array([0.5, 2.0])}
 
 

@@ -108,6 +108,7 @@ def log_densities(a: Any, b: Any) -> tuple[Any, Any]:
     return prior, stats.moyal.logpdf(Y, (a + b * X.reshape(-1, *(1,) * np.ndim(a))).T, 0.7).T
 
 
+@pytest.mark.long
 def test_two_edits_add_a_distribution(package: Path) -> None:
     table = package / "programs" / "distributions.py"
     family = package / "scoring" / "distributions" / "skewed.py"

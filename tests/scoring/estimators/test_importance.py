@@ -33,6 +33,7 @@ def test_evidence_equals_the_closed_form(case):
         assert 0 < particles.log_evidence_se < 0.03
 
 
+@pytest.mark.long
 def test_standard_errors_are_calibrated():
     target, evidence = targets.eight_schools(centred=False)
     errors = []

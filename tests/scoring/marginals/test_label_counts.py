@@ -117,6 +117,7 @@ def test_a_population_has_its_score_in_closed_form(law: str) -> None:
     assert score.elpd == pytest.approx(elpd, abs=0.1)
 
 
+@pytest.mark.long
 def test_a_population_that_could_be_of_any_size_is_refused() -> None:
     def build(y: Any) -> None:
         n = pm.Poisson("N", pm.Gamma("rate", 1, 0.0001))
@@ -142,6 +143,7 @@ def test_it_is_summed_as_far_as_the_data_ask_for() -> None:
     assert states([200, 205, 190]) == 1024
 
 
+@pytest.mark.long
 def test_no_more_is_summed_than_can_be() -> None:
     """Forty sites, four rows each: 1,024 numbers of 200 elements are more than a particle may cost."""
     columns = {"site": np.repeat(np.arange(40), 4)}

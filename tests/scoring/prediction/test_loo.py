@@ -118,6 +118,7 @@ def test_a_bound_that_one_row_alone_pushes_is_accounted_for():
     assert found.loo.pointwise[-1].item() == pytest.approx(exact, abs=0.1)
 
 
+@pytest.mark.long
 def test_bounded_rows_are_refitted_from_the_proposal_after_annealing():
     y = np.array([0.3, 0.5, 0.7, 0.9, 2.0])
     response = targets.tensor(y)
@@ -141,6 +142,7 @@ def test_bounded_rows_are_refitted_from_the_proposal_after_annealing():
     assert np.mean(found) == pytest.approx(exact, abs=0.3)
 
 
+@pytest.mark.long
 def test_rows_with_a_parameter_of_their_own_are_refitted_without_bias_after_annealing():
     """Each row alone informs its own effect, so that leaving it out moves that effect far."""
     y, noise, spread, prior = np.array([2.0, -1.5, 0.4, 1.1, -3.0, 0.2]), 0.2, 1.5, 2.0
@@ -162,6 +164,7 @@ def test_rows_with_a_parameter_of_their_own_are_refitted_without_bias_after_anne
     np.testing.assert_allclose(folds.density, exact, atol=0.4)
 
 
+@pytest.mark.long
 def test_eight_schools_agrees_between_estimators():
     target, _ = targets.eight_schools()
     (particles, search, _), generator = fit(target)

@@ -18,6 +18,8 @@ from synthstats_lightning.scoring.process.client import ScoringClient
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import get_task
 
+pytestmark = pytest.mark.long
+
 MESSAGE = task_message(get_task("dugongs"))
 
 

@@ -55,6 +55,7 @@ def test_a_table_that_has_the_name_already():
     assert found.censoring == {"lower": "y_lower_limit_2"}
 
 
+@pytest.mark.long
 def test_the_evidence_is_that_of_the_censored_law(tmp_path):
     columns = table("<1.5", "<1.5", ">3.2")
     rows = zip(columns["x"], columns["y"], strict=True)

@@ -185,6 +185,7 @@ def test_latents_are_drawn_given_the_rows():
             assert z[:, group, latent].std() == pytest.approx(deviation, rel=0.08)
 
 
+@pytest.mark.long
 def test_the_score_of_a_program_against_brute_force():
     score = score_graph(graph_of(decay), COVARIATES, Y, settings=EngineSettings(last_score="elpd"))
     scales = np.exp(np.linspace(np.log(0.04), np.log(0.9), 40))

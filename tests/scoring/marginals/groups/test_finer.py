@@ -104,6 +104,7 @@ def test_the_finer_rule_is_taken_and_checked_in_its_turn(monkeypatch: pytest.Mon
     assert target.checked_at(THETA) is None
 
 
+@pytest.mark.long
 def test_a_posterior_is_estimated_anew_by_the_finer_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = EngineSettings(importance_draws=800)
 

@@ -18,6 +18,8 @@ from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegra
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
 from tests.scoring.marginals.test_density import Builder
 
+pytestmark = pytest.mark.long
+
 COUNTS = np.array([0.0, 38.0, 5.0, 120.0, 0.0, 12.0, 700.0, 3.0])
 ROWS = len(COUNTS)
 PREDICTOR = np.arange(-150.0, 150.0, 0.01)
