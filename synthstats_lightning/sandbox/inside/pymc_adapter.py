@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +10,12 @@ import pymc
 from numpy.typing import NDArray
 from pymc.distributions import transforms
 from pymc.distributions.distribution import SymbolicRandomVariable
+from pytensor import scalar
 from pytensor.graph.basic import Constant, Variable
 from pytensor.scalar.basic import ScalarConstant, ScalarType
 from pytensor.tensor import constant
 from pytensor.tensor.basic import _as_tensor_variable
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT, SliceConstant, SliceType
 
@@ -98,7 +100,7 @@ def composite(variable: Any) -> Composite | None:
         return Composite("LKJCholeskyCov", (rows, eta), (deviation,))
     if kind == "TruncatedNormalRV":
         size, (mu, sigma, lower, upper) = random_inputs(variable)
-        normal = pymc.Normal.rv_op(mu, sigma, size=size)
+        normal = pymc.Normal.rv_op.make_node(node.inputs[0], size, mu, sigma).default_output()
         return Composite("Truncated", (lower, upper), (normal,))
     return None
 
@@ -220,7 +222,46 @@ def random_inputs(variable: Any) -> tuple[Any, list[Any]]:
     parameters = list(node.op.dist_params(node))
     if type(node.op).__name__ == "CARRV":
         parameters.pop()  # whether the neighbours are symmetric
+    if distribution_name(node.op) == "NegativeBinomial":
+        parameters[1] = _as_ratio(parameters[1])
     return size, parameters
+
+
+def _as_ratio(probability: Any) -> Any:
+    """The a / (b + a) that PyMC 5 makes of a negative binomial's mean; 6 has the sigmoid of log a - log b."""
+    if not hasattr(probability.tag, "ratio"):
+        found = _below_dims(probability, _of_logs)
+        # kept, as whoever walks the graph knows variables by who they are
+        probability.tag.ratio = probability if found is None else found
+    return probability.tag.ratio
+
+
+def _of_logs(probability: Any) -> Any:
+    difference = _arguments(probability, scalar.Sigmoid)
+    logs = _arguments(difference[0], scalar.Sub) if difference else []
+    above, beside = [_below_dims(each, _of_log) for each in logs] if logs else (None, None)
+    return None if above is None or beside is None else above / (beside + above)
+
+
+def _of_log(variable: Any) -> Any:
+    return next(iter(_arguments(variable, scalar.Log)), None)
+
+
+def _below_dims(variable: Any, read: Callable[[Any], Any]) -> Any:
+    """What is read of a variable below added dimensions, with these; `None` where nothing is."""
+    node = variable.owner
+    if node is None or not isinstance(node.op, DimShuffle):
+        return read(variable)
+    found = _below_dims(node.inputs[0], read)
+    return None if found is None else node.op(found)
+
+
+def _arguments(variable: Any, kind: type) -> list[Any]:
+    """What a scalar operation is of, elementwise; nothing where the variable is another's."""
+    node = variable.owner
+    if node is None or not isinstance(node.op, Elemwise) or not isinstance(node.op.scalar_op, kind):
+        return []
+    return list(node.inputs)
 
 
 def takes_factor(op: Any) -> bool:

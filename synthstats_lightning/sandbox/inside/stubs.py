@@ -191,6 +191,7 @@ def install() -> None:
     _restore_older()
     _keep_data()
     _take_numpy_numbers()
+    _refuse_unknown_arguments()
     for module in [arviz, *_parts(arviz)]:
         for name, value in list(vars(module).items()):
             if not name.startswith("_") and inspect.isfunction(value):
@@ -234,6 +235,25 @@ def _take_numpy_numbers() -> None:
 
     distribution.convert_shape = taking(distribution.convert_shape)
     distribution.convert_size = taking(distribution.convert_size)
+
+
+def _refuse_unknown_arguments() -> None:
+    """Makes an argument that a distribution does not have an error, which PyTensor 3 takes without a word."""
+    from pytensor.tensor.random.op import RandomVariable
+
+    make = RandomVariable.__call__
+    known = {
+        name for name, each in inspect.signature(make).parameters.items() if each.kind != each.VAR_KEYWORD
+    }
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> Any:
+        unknown = next((name for name in kwargs if name not in known), None)
+        if unknown is not None:
+            raise TypeError(f"{self.name}() got an unexpected keyword argument {unknown!r}")
+        return make(self, *args, **kwargs)
+
+    RandomVariable.__call__ = made
 
 
 def _restore_older() -> None:

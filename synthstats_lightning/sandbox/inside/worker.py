@@ -47,6 +47,9 @@ PRELOADED = (  # noqa: SIM905
     " pandas.io.formats.string"
     " scipy.special scipy.optimize scipy.linalg scipy.interpolate scipy.spatial.distance matplotlib"
     " matplotlib.pyplot pytensor pytensor.tensor pytensor.tensor.special pymc pymc.math arviz"
+    # what PyMC 6 imports when it is first used
+    " pymc.printing pytensor.sparse pytensor.sparse.basic pytensor.sparse.math pytensor.sparse.sharedvar"
+    " pytensor.xtensor.random.type"
 ).split()
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
