@@ -295,6 +295,7 @@ class SparseFactor:
 
     def _hold(self, factor: EntriesFactor) -> None:
         self._factor = factor
+        self._covariance: Tensor | None = None
         self.exists: Tensor = self._factor.exists
         self.half_log_determinant: Tensor = self._factor.half_log_determinant
 
@@ -308,6 +309,11 @@ class SparseFactor:
 
     def covariance(self) -> Float[Tensor, "particles size size"]:
         """The precision's inverse."""
+        if self._covariance is None:
+            self._covariance = self._inverted()
+        return self._covariance
+
+    def _inverted(self) -> Tensor:
         if isinstance(self._factor, ArrowFactor):
             return self._factor.dense_covariance()
         size, shape = self._shape.pattern.size, self._shape
