@@ -136,19 +136,19 @@ def _in_parts(
     found: dict[int, int] = {}
     for start, column in block.items():
         readers = [step.slot for step in steps if start in step.inputs]
-        parts: dict[int, range] = {}
-        for slot in readers:
-            entry = nodes[slot].attributes["index"][0] if slot < len(nodes) and _is_part(nodes[slot]) else None
-            if entry is not None and len(shapes[start]) == 1:
-                parts[slot] = range(*slice(*entry["slice"]).indices(shapes[start][0]))
+        parts = {
+            slot: range(*slice(*nodes[slot].attributes["index"][0]["slice"]).indices(shapes[start][0]))
+            for slot in readers
+            if slot < len(nodes) and _is_part(nodes[slot]) and len(shapes[start]) == 1
+        }
         places = [place for part in parts.values() for place in part]
-        in_order = all(part.step == 1 and len(part) for part in parts.values())
-        if start == node or not readers or len(parts) < len(readers) or not in_order:
-            found[start] = column
-        elif len(set(places)) < len(places):
-            found[start] = column
-        else:
+        apart = len(set(places)) == len(places) and all(
+            part.step == 1 and len(part) for part in parts.values()
+        )
+        if readers and len(parts) == len(readers) and apart and start != node:
             found |= {slot: column + part.start for slot, part in parts.items()}
+        else:
+            found[start] = column
     return found
 
 

@@ -166,7 +166,7 @@ class CommonIntegrated(GroupTarget[CommonQuadrature]):
 
     @property
     def numbers_each(self) -> int:
-        """Integrands times nodes for each draw, where the other parameters are about as the data have them."""
+        """Integrands times nodes for each draw, where the others are about as the data have them."""
         everything = torch.ones(self.num_observations, dtype=torch.bool)
         with torch.no_grad():
             outer = self.outer(self.sample_prior(SCOUTED, torch.Generator().manual_seed(0)))
