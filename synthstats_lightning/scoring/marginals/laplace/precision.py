@@ -324,12 +324,9 @@ class SparseFactor:
     def _inverted(self) -> Tensor:
         if isinstance(self._factor, ArrowFactor):
             return self._factor.dense_covariance()
-        size, shape = self._shape.pattern.size, self._shape
-        identity = torch.eye(size, dtype=self._entries.dtype).expand(self._entries.shape[1], -1, -1)
-        matrix = torch.zeros_like(identity)
-        matrix[:, shape.rows, shape.columns] = self._entries[shape.places].T
-        matrix = torch.where(self.exists[:, None, None], matrix, identity)
-        return torch.cholesky_inverse(torch.linalg.cholesky_ex(matrix).L)
+        size, particles = self._shape.pattern.size, self._entries.shape[1]
+        # along chains each column takes what its length is, where a dense inverse takes its square
+        return self._factor.solve_each(torch.eye(size, dtype=self._entries.dtype).expand(particles, -1, -1))
 
     def variances(self, design: Design) -> Float[Tensor, "particles elements"]:
         """Variances of what a design makes of the block."""
