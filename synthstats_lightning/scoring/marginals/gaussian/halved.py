@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_variances
+from synthstats_lightning.scoring.marginals.gaussian.pattern import Pattern, pattern_variances
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 
-if TYPE_CHECKING:
-    from synthstats_lightning.scoring.marginals.gaussian.band import Band
+
+class Chains(Pattern, Protocol):
+    """The pattern of chains, of width 1, and a core: what `Band` is."""
+
+    @property
+    def chains(self) -> Int[Tensor, "length chains"]:
+        """The column at each place of each chain, the pattern's size behind the end of shorter ones."""
+
+    @property
+    def core(self) -> Int[Tensor, " core"]:
+        """Columns of the core."""
 
 
 class _Half(NamedTuple):
@@ -56,7 +65,7 @@ class HalvedFactor:
     """
 
     def __init__(
-        self, band: Band, precision: Float[Tensor, "numbers particles"], usable: Bool[Tensor, " particles"]
+        self, band: Chains, precision: Float[Tensor, "numbers particles"], usable: Bool[Tensor, " particles"]
     ) -> None:
         self._band = band
         identity = precision.new_zeros(len(precision), 1).index_fill(0, band.diagonal, 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -161,7 +160,7 @@ class _Rules:
             few = self._whole.integrand.add(self._kinds, self._kinds.grouping)
             self._repeated = _Parts.of(few, self._kinds.grouping)
 
-    def needed(self, reference: Modes, values: Sequence[Tensor | None], particles: int) -> int:
+    def needed(self, reference: Modes, values: list[Tensor | None], particles: int) -> int:
         """How far nodes must reach for the heaviest tail, where that is least at some parameters.
 
         Args:
