@@ -215,7 +215,7 @@ def _reference(rule: _Rules, unknown: Modes, others: Density) -> tuple[Modes, Te
     """Modes of the integrands where prior draws of the other parameters have the largest likelihood.
 
     Args:
-        rule: Makes rules.
+        rule: What makes a rule around given modes of a latent.
         unknown: What stands for modes before any is known.
         others: The model of the other parameters.
 
