@@ -21,7 +21,7 @@ from torch import Tensor
 from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_variances, ties
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 
-LARGEST_GROUP = 4
+LARGEST_GROUP = 8
 """Elements of a group: its factor is written out operation by operation."""
 WORTH = 0.25
 """An arrow is used where it takes at most this share of a dense factor's multiplications."""

@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from torch import Tensor
 
+from synthstats_lightning.scoring.marginals.gaussian.halved import HalvedFactor
 from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_variances, ties
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
 
@@ -73,14 +74,14 @@ class Band(NamedTuple):
         """Numbers beside the entries that one particle's factor takes, about."""
         return 7 * self.numbers + len(self.core) ** 2 * self.chains.shape[1]
 
-    def factor(self, entries: Tensor, usable: Tensor) -> BandFactor:
-        """The factor of a precision of this shape; see `BandFactor`.
+    def factor(self, entries: Tensor, usable: Tensor) -> BandFactor | HalvedFactor:
+        """The factor of a precision of this shape; see `BandFactor` and, for width 1, `HalvedFactor`.
 
         Args:
             entries: The precision's entries `[numbers + 1, particles]`.
             usable: Where they are a model's `[particles]`.
         """
-        return BandFactor(self, entries, usable)
+        return (HalvedFactor if self.width == 1 else BandFactor)(self, entries, usable)
 
 
 def _cost(places: int, width: int, core: int) -> float:

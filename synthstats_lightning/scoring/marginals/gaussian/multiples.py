@@ -1,7 +1,8 @@
 """A node that reads multiples of a block's elements and nothing else: `X @ (z * scale)`, `scale * (X @ z)`.
 
 Its map is a constant one times a factor for each column, so that particles share its matrix. A factor of
-single elements comes before anything else is made of them; one number may come anywhere on the way.
+single elements comes before anything else is made of them, but for parts of a vector that each have factors
+of their own, as cosines and sines of a periodic process do; one number may come anywhere on the way.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.structural import pad
 from synthstats_lightning.scoring.marginals.compilation import Compiled, needed_steps
@@ -27,9 +29,10 @@ class Multiples(NamedTuple):
     Attributes:
         affine: The node given the multiples, an element each.
         steps: What makes each multiple of its parameter, in order.
-        multiples: Parameter of the block to the node that is its multiple, and the first of its columns.
-        scalars: Parameter of the block to the numbers that what is made of it is multiplied by on the way,
-            and to those that it is divided by.
+        multiples: Parameter of the block, or part of one, to the node that is its multiple, and the first of
+            its columns.
+        scalars: Likewise to the numbers that what is made of it is multiplied by on the way, and to those
+            that it is divided by.
         compiled: The model, compiled.
         size: Elements of the block.
     """
@@ -83,6 +86,7 @@ def find_multiples(compiled: Compiled, block: Mapping[int, int], node: int, size
         `None` where other parameters move more of its map than a factor of each column.
     """
     steps = needed_steps(compiled.steps, (node,))
+    block = _in_parts(compiled, block, steps, node)
     moved = set(block)
     mixed = []
     for step in steps:
@@ -115,6 +119,42 @@ def find_multiples(compiled: Compiled, block: Mapping[int, int], node: int, size
         compiled,
         size,
     )
+
+
+def _in_parts(
+    compiled: Compiled, block: Mapping[int, int], steps: tuple[Step, ...], node: int
+) -> dict[int, int]:
+    """A block with parts of a vector in its place where nothing else of it is read.
+
+    Args:
+        compiled: The model, compiled.
+        block: Block node to the first of its columns.
+        steps: What makes the node, in order.
+        node: One that the block moves affinely.
+    """
+    nodes, shapes = compiled.graph.nodes, compiled.shapes
+    found: dict[int, int] = {}
+    for start, column in block.items():
+        readers = [step.slot for step in steps if start in step.inputs]
+        parts = {
+            slot: range(*slice(*nodes[slot].attributes["index"][0]["slice"]).indices(shapes[start][0]))
+            for slot in readers
+            if slot < len(nodes) and _is_part(nodes[slot]) and len(shapes[start]) == 1
+        }
+        places = [place for part in parts.values() for place in part]
+        apart = len(set(places)) == len(places) and all(
+            part.step == 1 and len(part) for part in parts.values()
+        )
+        if readers and len(parts) == len(readers) and apart and start != node:
+            found |= {slot: column + part.start for slot, part in parts.items()}
+        else:
+            found[start] = column
+    return found
+
+
+def _is_part(node: Node) -> bool:
+    """Whether a node is a range of a vector's elements."""
+    return node.op == "index" and [isinstance(each, int) for each in node.attributes["index"]] == [False]
 
 
 def _scalars(

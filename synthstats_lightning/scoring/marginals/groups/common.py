@@ -159,6 +159,23 @@ class CommonQuadrature:
         order = torch.cat(places).argsort()
         return Integrals(*(torch.cat(part)[order] for part in zip(*found, strict=True)))
 
+    def numbers_at_best(self, outer: Outer, given: Bool[Tensor, " rows"]) -> int:
+        """Patterns times nodes of the rule that the likeliest of some particles needs.
+
+        Args:
+            outer: What is read of the other parameters.
+            given: Which rows count.
+        """
+        patterns = self.patterns(given)
+        some = STEPS[: len(STEPS) // 2]
+        total = _table(self._whole(self._at_nodes(outer, REACHES[0], some[-1]), patterns)).total.sum(1)
+        best = outer.select(total.argmax().reshape(1))
+        for step in STEPS:
+            nodes = self._at_nodes(best, REACHES[0], step)
+            if bool((_table(self._whole(nodes, patterns)).halves < HALVES).all()):
+                break
+        return len(patterns.kind) * nodes.u.shape[1]
+
     def _at_nodes(self, outer: Outer, reach: float, step: float) -> AtNodes:
         fixed = outer.detached()
         compiled = self.answers.compiled

@@ -33,6 +33,10 @@ FEW_LEFT = 8
 """Dimensions that may be left where a normal approximation of more of them could be taken instead."""
 MOST_LEFT = 64
 """Dimensions that may be left where there is nothing else."""
+DEAR = 12
+"""Integrands at common nodes, for each row of a model, from which on elements are better given their own."""
+SCOUTED = 32
+"""Prior draws of the other parameters, at the best of which nodes are counted."""
 FEWEST_CURVED = 9
 """Dimensions from which on these are straightened: proposals fit bent posteriors of fewer well enough."""
 SCOUTS = 128
@@ -44,10 +48,13 @@ THINNED = 2
 def integrate_in_common(density: Density) -> CommonIntegrated | None:
     """A model without its largest latent of elements that are alike, where few dimensions are left.
 
+    Where elements hold so much data that common nodes are many, `None`: nodes of their own are fewer.
+
     Args:
         density: The model with its data.
     """
-    return _integrated(density, FEW_LEFT)
+    found = _integrated(density, FEW_LEFT)
+    return None if found is not None and found.numbers_each > DEAR * density.num_observations else found
 
 
 def integrate_in_common_of_many(density: Density) -> CommonIntegrated | None:
@@ -156,6 +163,14 @@ class CommonIntegrated(GroupTarget[CommonQuadrature]):
     def densities_each(self) -> int:
         """Densities of a row for each draw: far fewer than one."""
         return 0
+
+    @property
+    def numbers_each(self) -> int:
+        """Integrands times nodes for each draw, where the others are about as the data have them."""
+        everything = torch.ones(self.num_observations, dtype=torch.bool)
+        with torch.no_grad():
+            outer = self.outer(self.sample_prior(SCOUTED, torch.Generator().manual_seed(0)))
+            return self.quadrature.numbers_at_best(outer, everything)
 
     def outer(self, theta: Float[Tensor, "particles dim"]) -> Outer:
         """What the latent's prior and the answers read of the parameters that are left.

@@ -25,13 +25,19 @@ class CopiedQuadrature(Quadrature):
     """
 
     def __init__(self, whole: Quadrature, fewer: Quadrature, different: DifferentRows) -> None:
-        super().__init__(whole.integrand, whole.groups, whole.reference, whole.fineness, whole.form)
+        super().__init__(
+            whole.integrand, whole.groups, whole.reference, whole.fineness, whole.form, whole.first
+        )
         self.fewer = fewer
         self.different = different
 
     def finer(self, times: float) -> Quadrature:
         """As of every row."""
         return CopiedQuadrature(super().finer(times), self.fewer.finer(times), self.different)
+
+    def reaching(self, first: int) -> Quadrature:
+        """As of every row."""
+        return CopiedQuadrature(super().reaching(first), self.fewer.reaching(first), self.different)
 
     @property
     def rows(self) -> int:

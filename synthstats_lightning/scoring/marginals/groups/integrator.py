@@ -43,6 +43,8 @@ MANY = 30
 """Dimensions from which on that is taken."""
 SCOUTS = 32
 """Prior draws of the other parameters among which the reference is chosen."""
+LIKELIEST = 4
+"""Of these the likeliest, at which the nodes' reach is chosen."""
 SCOUT_POINTS = 64
 """Prior draws of the latent at each of them."""
 POINTS = 400
@@ -125,13 +127,15 @@ def by_nodes(density: Density, grouping: Grouping) -> GroupIntegrated:
     rule = _Rules(density, grouping)
     flat = torch.zeros(1, 1, grouping.size, dtype=torch.float64)
     with torch.no_grad():
-        reference = _reference(rule, Modes(flat, torch.ones_like(flat)), others)
-    found = GroupIntegrated(density, others, rule(reference, formed=True))
+        reference, likely = _reference(rule, Modes(flat, torch.ones_like(flat)), others)
+        first = rule.needed(reference, others.node_values(likely), len(likely))
+    found = GroupIntegrated(density, others, rule(reference, formed=True).reaching(first))
     if others.dimension:
         return found
     # where nothing is left over more nodes cost nothing
     finer = [found]
-    finer += [GroupIntegrated(density, others, rule(reference, each, formed=True)) for each in FINER]
+    rules = (rule(reference, each, formed=True).reaching(first) for each in FINER)
+    finer += [GroupIntegrated(density, others, each) for each in rules]
     nothing = torch.zeros(1, 0, dtype=torch.float64)
     return next((each for each in finer if each.checked_at(nothing) is not None), found)
 
@@ -155,6 +159,19 @@ class _Rules:
         if self._kinds is not None:
             few = self._whole.integrand.add(self._kinds, self._kinds.grouping)
             self._repeated = _Parts.of(few, self._kinds.grouping)
+
+    def needed(self, reference: Modes, values: list[Tensor | None], particles: int) -> int:
+        """How far nodes must reach for the heaviest tail, where that is least at some parameters.
+
+        Args:
+            reference: Modes at some value of the other parameters.
+            values: Node values of the other parameters.
+            particles: How many values there are.
+        """
+        plain = self._whole.rule(reference, 1.0, formed=False)
+        outer = plain.integrand.outer(values, particles)
+        everything = torch.ones(plain.rows, dtype=torch.bool)
+        return min(plain.needed(outer.select(torch.tensor([i])), everything) for i in range(particles))
 
     def __call__(self, reference: Modes, fineness: float = 1.0, formed: bool = False) -> Quadrature:
         """A rule.
@@ -194,8 +211,17 @@ class _Parts(NamedTuple):
         return Quadrature(self.integrand, self.groups, reference, fineness, form)
 
 
-def _reference(rule: _Rules, unknown: Modes, others: Density) -> Modes:
-    """Modes of the integrands where prior draws of the other parameters have the largest likelihood."""
+def _reference(rule: _Rules, unknown: Modes, others: Density) -> tuple[Modes, Tensor]:
+    """Modes of the integrands where prior draws of the other parameters have the largest likelihood.
+
+    Args:
+        rule: What makes a rule around given modes of a latent.
+        unknown: What stands for modes before any is known.
+        others: The model of the other parameters.
+
+    Returns:
+        The modes, and the likeliest few of these draws.
+    """
     generator = torch.Generator().manual_seed(0)
     everything = torch.ones(others.num_observations, dtype=torch.bool)
     theta = others.sample_prior(SCOUTS if others.dimension else 1, generator)
@@ -205,7 +231,7 @@ def _reference(rule: _Rules, unknown: Modes, others: Density) -> Modes:
     total = rule(started).integrals(outer, everything, changes=False).given.sum(1)
     best = total.argmax().reshape(1)
     found = _climbed(quadrature, outer.select(best), POINTS, MOST_MODES, generator)
-    return distinct(found)
+    return distinct(found), theta[total.argsort(descending=True)[:LIKELIEST]]
 
 
 def _climbed(

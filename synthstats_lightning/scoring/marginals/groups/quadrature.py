@@ -70,6 +70,7 @@ class Quadrature:
         fineness: How many times as many nodes as usual.
         form: Of the rows, where it is known: it spares their densities at nodes around a single mode. The
             check does without it.
+        first: Place in `REACHES` of the reach that is tried first.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class Quadrature:
         reference: Modes,
         fineness: float = 1.0,
         form: ExponentialRows | None = None,
+        first: int = 0,
     ) -> None:
         self.fineness = fineness
+        self.first = first
         self.form = form if reference.centre.shape[1] == 1 else None
         self.integrand = integrand
         self.groups = groups
@@ -95,6 +98,33 @@ class Quadrature:
         found = copy(self)
         found.fineness = times * self.fineness
         return found
+
+    def reaching(self, first: int) -> Quadrature:
+        """The same with another reach tried first.
+
+        Args:
+            first: Its place in `REACHES`.
+        """
+        found = copy(self)
+        found.first = first
+        return found
+
+    def needed(self, outer: Outer, given: Given) -> int:
+        """Place in `REACHES` of the first reach at whose ends all integrands of all particles are negligible.
+
+        Args:
+            outer: What is read of the other parameters.
+            given: Which rows count, or how many times each does.
+        """
+        modes, points = self._at_points(outer, self.modes(outer, given))
+        for index, reach in enumerate(REACHES[:-1]):
+            nodes = place(modes, reach, self.fineness)
+            terms = self.integrand(outer, nodes.u)
+            base = self._base(terms.prior, nodes, points, modes.centre.shape[1])
+            tables = tables_of(terms.rows, base, given, self.groups, changes=False)
+            if bool(self._fallen(tables, given, modes.centre.shape[1]).all()):
+                return index
+        return len(REACHES) - 1
 
     @property
     def rows(self) -> int:
@@ -235,7 +265,7 @@ class Quadrature:
         count = modes.centre.shape[1]
         pending = torch.arange(outer.particles)
         indices, parts = [], []
-        for reach in REACHES[-1:] if refined else REACHES:
+        for reach in REACHES[-1:] if refined else REACHES[self.first :]:
             part, around = outer.select(pending), modes.select(pending)
             nodes = place(around, reach, self.fineness * (REFINEMENT if refined else 1.0))
             here = None if points is None else points[pending]

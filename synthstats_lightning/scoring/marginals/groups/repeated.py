@@ -89,7 +89,9 @@ class RepeatedQuadrature(Quadrature):
     """
 
     def __init__(self, every: Quadrature, few: Quadrature, different: DifferentGroups) -> None:
-        super().__init__(every.integrand, every.groups, every.reference, every.fineness, every.form)
+        super().__init__(
+            every.integrand, every.groups, every.reference, every.fineness, every.form, every.first
+        )
         self.every = every
         self.few = few
         self.different = different
@@ -98,6 +100,10 @@ class RepeatedQuadrature(Quadrature):
     def finer(self, times: float) -> Quadrature:
         """As of every group."""
         return RepeatedQuadrature(self.every.finer(times), self.few.finer(times), self.different)
+
+    def reaching(self, first: int) -> Quadrature:
+        """As of every group."""
+        return RepeatedQuadrature(self.every.reaching(first), self.few.reaching(first), self.different)
 
     @property
     def rows(self) -> int:

@@ -49,7 +49,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
     @property
     def densities_each(self) -> int:
         """Densities of a row for each draw: one at every node, or of a form that takes a few operations."""
-        nodes = 2 * math.ceil(self.quadrature.fineness * REACHES[0] / STEP) + 1
+        nodes = 2 * math.ceil(self.quadrature.fineness * REACHES[self.quadrature.first] / STEP) + 1
         return nodes if self.quadrature.form is None else max(1, round(FORM_SHARE * nodes))
 
     def complete(
@@ -103,7 +103,7 @@ class GroupIntegrated(GroupTarget[Quadrature]):
     def _each(self, theta: Tensor, function: Callable[[Outer], Tensor], finer: float = 1.0) -> Tensor:
         """A function of particles, of as many at once as memory allows."""
         modes = self.quadrature.reference.centre.shape[1]
-        nodes = finer * self.quadrature.fineness * modes * 2 * REACHES[0] / STEP
+        nodes = finer * self.quadrature.fineness * modes * 2 * REACHES[self.quadrature.first] / STEP
         return in_parts(self.outer(theta), function, int(CHUNK / (nodes * self.quadrature.width)))
 
     def _draw(self, outer: Outer, generator: torch.Generator, given: Tensor) -> Tensor:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+ALONE = 2_048
+"""Draws where no other parameter is left to average over."""
+LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
+"""Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
+ADDED_DRAWS = (8, 64, 512)
+"""The same of the densities of rows that are not given."""
 MANY = 1_000
 """Rows that differ, beyond which draws are fewer."""
 WORK, WORK_OF_MANY = 8e6, 4e6

@@ -70,7 +70,7 @@ def far(
     if whole.shape[2] < MANY:
         return moved * first
     covariance = proposal.factor.covariance()
-    wide = spread(design.variances(covariance @ design.signed_gram(bend) @ covariance), likelihood.groups)
+    wide = spread(design.weighted_squares(covariance, bend), likelihood.groups)
     squares = (coupling.square() * bend[..., None]).mT[:, None]
     second = wide - _listed(squares, movers, whole.shape[2])[:, 0]
     return moved * (first + 0.5 * moved * second[:, None])

@@ -9,7 +9,6 @@ from torch import Tensor
 from synthstats_lightning.scoring.marginals.curved import Curve, climbed, curve_at
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.affine import is_hard, is_multiplied
-from synthstats_lightning.scoring.marginals.gaussian.band import Band
 from synthstats_lightning.scoring.marginals.laplace.predictor import find_predictor
 from synthstats_lightning.scoring.marginals.laplace.target import LaplaceIntegrated
 
@@ -24,10 +23,12 @@ MOST_LEFT = 12
 """Most dimensions that may be left."""
 MOST_LEFT_OF_MANY = 24
 """Likewise, where nothing else can be integrated out of a model: scales of single coefficients, say."""
-MAX_BLOCK = 300
-"""Most dimensions of a block without chains."""
-MAX_CHAINS = 1_000
-"""Most dimensions of one of chains: leave-one-out takes its covariance as a matrix."""
+MAX_BLOCK = 400
+"""Most dimensions of a block whose factor takes more than `LITTLE_COST`."""
+LITTLE_COST = 5e5
+"""Multiplications of the factor of chains, or of groups that little ties together."""
+MAX_SPARSE = 1_000
+"""Most dimensions of such a block: leave-one-out takes its covariance as a matrix."""
 MAX_ROWS = 2_500
 """Most rows of a response that differ: leave-one-out follows each row through those that it moves."""
 MAX_COST = 3e7
@@ -65,7 +66,7 @@ def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIn
     if predictor is None or compiled.num_observations > MAX_ROWS:
         return None
     size = sum(p.size for p in density.parameters if p.node in predictor.block)
-    if not FEWEST_MULTIPLIED <= size <= MAX_CHAINS or density.dimension - size > most_left:
+    if not FEWEST_MULTIPLIED <= size <= MAX_SPARSE or density.dimension - size > most_left:
         return None
     constant = [value is not None for value in compiled.constants]
     few = density.dimension <= EASY and is_multiplied(compiled.graph, constant, predictor.block)
@@ -74,12 +75,11 @@ def integrate_laplace(density: Density, most_left: int = MOST_LEFT) -> LaplaceIn
     if density.dimension <= EASY and not is_hard(compiled.graph, constant, predictor.block):
         return None
     target = LaplaceIntegrated(density, predictor)
-    chains = target.shape is not None and isinstance(target.shape.pattern, Band)
-    if size > MAX_BLOCK and not chains:
+    factor = size**3 / 3 if target.shape is None else target.shape.pattern.cost
+    if size > MAX_BLOCK and factor > LITTLE_COST:
         return None
     entries = target.block.entries(predictor.node)
     elements = target.likelihood.elements
-    factor = size**3 / 3 if target.shape is None else target.shape.pattern.cost
     if factor + elements * min(16 * entries**2, size**2) > MAX_COST:
         return None
     if not target.block.check() <= TOLERANCE:

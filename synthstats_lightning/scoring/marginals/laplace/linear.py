@@ -149,6 +149,31 @@ class Design:
                 found = found + weight * pick_last(padded, first * (self.size + 1) + columns[:, other])
         return found
 
+    def weighted_squares(
+        self,
+        covariance: Float[Tensor, "particles size size"],
+        weight: Float[Tensor, "particles elements"],
+    ) -> Float[Tensor, "particles elements"]:
+        """Sums over all elements of weights times the squared covariances of each element with these.
+
+        Args:
+            covariance: That of the block.
+            weight: One for each element.
+        """
+        columns, coefficients, _ = self.affine
+        if len(columns) > self.size:
+            return self.variances(covariance @ self.signed_gram(weight) @ covariance)
+        if self._matrix is not None:
+            between = self._matrix @ covariance @ self._matrix.mT
+        else:
+            # products of three matrices would take a block's size times as long
+            between = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
+            for _ in range(2):
+                each = zip(columns.T, coefficients.unbind(2), strict=True)
+                parts = [between[:, place] * factor[:, :, None] for place, factor in each]
+                between = torch.stack(parts).sum(0).mT if len(parts) > 1 else parts[0].mT
+        return (between.square() @ weight[..., None]).squeeze(-1)
+
     def covariances(
         self,
         covariance: Float[Tensor, "particles size size"],

@@ -51,6 +51,11 @@ class Movers(NamedTuple):
     apart: bool
 
     @property
+    def pairs(self) -> int:
+        """Pairs of an element and a row that it moves with."""
+        return int((self.rows < len(self.own)).sum())
+
+    @property
     def most(self) -> int:
         """Evaluations of all rows that leaving each out takes."""
         return self.rows.shape[1]
@@ -129,21 +134,21 @@ def candidates(
     reached = 0
     many = len(push) >= MANY
     for movers in pushed(proposal, design, push, groups) if many else ():
-        if movers.most > reached:
-            reached = movers.most
+        if movers.pairs > reached:
+            reached = movers.pairs
             yield movers
     if len(groups.table) ** 2 > MOST_PAIRS:
         return
     moved = moves(proposal, design)
     for threshold in reversed(MOVED):
         movers = movers_of(moved >= threshold, groups)
-        if movers.most > reached:
-            reached = movers.most
+        if movers.pairs > reached:
+            reached = movers.pairs
             yield movers
     for threshold in MOVED_A_LITTLE:
         movers = movers_of(moved >= threshold, groups)
-        if reached < movers.most <= most:
-            reached = movers.most
+        if reached < movers.pairs and movers.most <= most:
+            reached = movers.pairs
             yield movers
 
 

@@ -82,7 +82,7 @@ class Precision(Protocol):
         ...
 
     def times(self, x: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
-        """Its product with a vector."""
+        """Its product with a vector, before a design is added."""
         ...
 
     def plus(self, design: Design, weight: Float[Tensor, "particles elements"]) -> Precision:
@@ -186,6 +186,7 @@ class Shape(NamedTuple):
         rows: The one column of each entry that can differ from 0, each pair in both orders.
         columns: The other one.
         places: Their places in the pattern's vector.
+        of_prior: Which of these entries the prior alone has.
     """
 
     pattern: Pattern
@@ -193,6 +194,7 @@ class Shape(NamedTuple):
     rows: Int[Tensor, " entries"]
     columns: Int[Tensor, " entries"]
     places: Int[Tensor, " entries"]
+    of_prior: Int[Tensor, " few"]
 
     def of_entries(self) -> Places:
         """The places of a matrix's entries in the pattern's vector."""
@@ -217,7 +219,12 @@ def find_shape(prior: Sequence[Rows], design: Rows, size: int) -> Shape | None:
     if found is None:
         return None
     rows, columns = (found.place[:size, :size] < found.numbers).nonzero().T
-    return Shape(found, pairs_of(found, design.affine.columns), rows, columns, found.place[rows, columns])
+    own = torch.zeros(size + 1, size + 1, dtype=torch.bool)
+    for each in prior:
+        read_by = each.affine.columns
+        own[read_by[:, :, None], read_by[:, None, :]] = True
+    pairs, places = pairs_of(found, design.affine.columns), found.place[rows, columns]
+    return Shape(found, pairs, rows, columns, places, own[rows, columns].nonzero()[:, 0])
 
 
 def known_of(prior: Sequence[Rows], design: Design) -> tuple[Shape | None, Products]:
@@ -254,9 +261,10 @@ class SparsePrecision(NamedTuple):
         return self._replace(entries=torch.where(inside, self.entries, identity))
 
     def times(self, x: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
-        """Its product with a vector."""
-        products = self.entries[self.shape.places] * x.T[self.shape.columns]
-        return products.new_zeros(x.shape[1], len(x)).index_add(0, self.shape.rows, products).T
+        """Its product with a vector, before a design is added."""
+        rows, columns, places = (part[self.shape.of_prior] for part in self.shape[2:5])
+        products = self.entries[places] * x.T[columns]
+        return products.new_zeros(x.shape[1], len(x)).index_add(0, rows, products).T
 
     def plus(self, design: Design, weight: Float[Tensor, "particles elements"]) -> SparsePrecision:
         """With the weighted sum of outer products of a design's rows."""
@@ -295,6 +303,7 @@ class SparseFactor:
 
     def _hold(self, factor: EntriesFactor) -> None:
         self._factor = factor
+        self._covariance: Tensor | None = None
         self.exists: Tensor = self._factor.exists
         self.half_log_determinant: Tensor = self._factor.half_log_determinant
 
@@ -308,14 +317,16 @@ class SparseFactor:
 
     def covariance(self) -> Float[Tensor, "particles size size"]:
         """The precision's inverse."""
+        if self._covariance is None:
+            self._covariance = self._inverted()
+        return self._covariance
+
+    def _inverted(self) -> Tensor:
         if isinstance(self._factor, ArrowFactor):
             return self._factor.dense_covariance()
-        size, shape = self._shape.pattern.size, self._shape
-        identity = torch.eye(size, dtype=self._entries.dtype).expand(self._entries.shape[1], -1, -1)
-        matrix = torch.zeros_like(identity)
-        matrix[:, shape.rows, shape.columns] = self._entries[shape.places].T
-        matrix = torch.where(self.exists[:, None, None], matrix, identity)
-        return torch.cholesky_inverse(torch.linalg.cholesky_ex(matrix).L)
+        size, particles = self._shape.pattern.size, self._entries.shape[1]
+        # along chains each column takes what its length is, where a dense inverse takes its square
+        return self._factor.solve_each(torch.eye(size, dtype=self._entries.dtype).expand(particles, -1, -1))
 
     def variances(self, design: Design) -> Float[Tensor, "particles elements"]:
         """Variances of what a design makes of the block."""

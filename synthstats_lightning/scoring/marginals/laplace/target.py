@@ -17,7 +17,10 @@ from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian.latent import Evaluated, NormalBlock
 from synthstats_lightning.scoring.marginals.laplace.adjoint import Slopes, mass_at_mode, with_gradient
 from synthstats_lightning.scoring.marginals.laplace.affordable import (
+    ADDED_DRAWS,
+    ALONE,
     LEAST_PARTICLES,
+    LEAVE_ONE_OUT_DRAWS,
     MANY,
     affordable_draws,
     most_particles,
@@ -52,14 +55,8 @@ from synthstats_lightning.scoring.score import Integration
 
 DRAWS, DRAWS_OF_MANY = 8, 4
 """Draws of the block for each value of the other parameters, and where more rows than this differ."""
-ALONE = 2_048
-"""Draws where no other parameter is left to average over."""
 DRAWN = 64
 """Draws of which one stands for the posterior of the block."""
-LEAVE_ONE_OUT_DRAWS = (2, 64, 512)
-"""Fewest and most draws of leave-one-out for each value of the other parameters, and where none is left."""
-ADDED_DRAWS = (8, 64, 512)
-"""The same of the densities of rows that are not given."""
 FOLLOWED = 12
 """Numbers of rows and elements that are held for each particle whose gradient is followed."""
 MEMORY = 8_000_000
@@ -384,8 +381,12 @@ class LaplaceIntegrated:
         Args:
             theta: Draws from the posterior of the parameters that are left.
         """
-        found = check(self, theta)
-        return None if found is None else self.with_check(*found)
+        found, target = check(self, theta), self
+        if found is None and self.dimension:
+            # what moves with which row was looked for at a prior draw, which a vague prior may have far off
+            target = self.started_at(theta[:1])
+            found = check(target, theta)
+        return None if found is None else target.with_check(*found)
 
     @property
     def _everything(self) -> Tensor:

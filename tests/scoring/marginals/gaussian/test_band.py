@@ -10,8 +10,9 @@ from synthstats_lightning.programs.graph import Node
 from synthstats_lightning.scoring.density.target import value_and_gradient
 from synthstats_lightning.scoring.marginals.density import Density
 from synthstats_lightning.scoring.marginals.gaussian import block as blocks
-from synthstats_lightning.scoring.marginals.gaussian.band import SMALLEST, Band, find_band
+from synthstats_lightning.scoring.marginals.gaussian.band import SMALLEST, Band, BandFactor, find_band
 from synthstats_lightning.scoring.marginals.gaussian.block import integrate_gaussian
+from synthstats_lightning.scoring.marginals.gaussian.halved import HalvedFactor
 from synthstats_lightning.scoring.marginals.gaussian.maps import Affine
 from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_equations
 from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
@@ -170,3 +171,26 @@ def test_a_model_is_the_same_with_and_without(own: str, monkeypatch: pytest.Monk
         value_and_gradient(total(banded), theta), value_and_gradient(total(without), theta), strict=True
     ):
         torch.testing.assert_close(found, dense, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "halves"), [("walk", 7), ("uneven_walks", 6)])
+def test_chains_of_width_one_are_halved(name: str, halves: int) -> None:
+    lengths, width, core = SHAPES[name]
+    every, size = rows_of(lengths, width, core, 8)
+    band = band_of(every, size)
+    entries, _ = pattern_equations(every, band)
+    usable = torch.arange(PARTICLES) > 0
+    factor = band.factor(entries, usable)
+    assert isinstance(factor, HalvedFactor)
+    assert len(factor._halves) == halves
+    by_place = BandFactor(band, entries, usable)
+    x = torch.from_numpy(np.random.default_rng(1).normal(size=(PARTICLES, 3, size)))
+    torch.testing.assert_close(factor.covariance[:-1], by_place.covariance[:-1])
+    torch.testing.assert_close(factor.solve_each(x), by_place.solve_each(x))
+    assert torch.equal(factor.exists, usable)
+    # draws are of another root of the same covariance
+    root = factor.away_each(torch.eye(size, dtype=torch.float64).expand(PARTICLES, -1, -1))
+    dense = normal_equations(every, size)[0][1:]
+    torch.testing.assert_close((root.mT @ root)[1:], torch.linalg.inv(dense))
+    chosen = torch.tensor([3, 1])
+    torch.testing.assert_close(factor.select(chosen).solve_each(x[chosen]), by_place.solve_each(x)[chosen])

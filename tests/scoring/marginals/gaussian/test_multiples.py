@@ -40,6 +40,13 @@ def target(rows: int, spelling: str, scales: str = "one") -> tuple[GaussianBlock
         # half of it divides what was multiplied, twice
         effects = b.op("div", b.op("mul", b.op("dot", matrix, b.op("mul", z, lam)), tau, 0.5), 0.5)
         mean = b.op("add", level, b.op("mul", b.op("div", effects, tau), tau))
+    elif spelling == "in parts":
+        # as a periodic process has cosines and sines
+        first, rest = ({"index": [{"slice": each}]} for each in ([None, 2, None], [2, None, None]))
+        some = b.op("mul", b.op("index", factor, **first), b.op("index", z, **first))
+        others = b.op("mul", b.op("index", z, **rest), b.op("index", factor, **rest))
+        low, high = (b.op("stack", *each, axis=1) for each in (columns[:2], columns[2:]))
+        mean = b.op("add", level, b.op("dot", low, some), b.op("dot", high, others))
     else:
         mean = b.op("add", level, b.op("dot", matrix, beta))
     sigma = b.random("HalfNormal", "sigma", 0.0, 1.0)
@@ -67,6 +74,7 @@ def covariances(spelling: str, design: Any, scales: str) -> list[Any]:
             "one after the other": each / t,
             "three": t * each**2,
             "one number after": t * each,
+            "in parts": t * each,
         }
         factor = factors[spelling]
         scale = np.exp(sigma) * (np.exp(design[:, 0]) if scales == "each" else np.ones(len(design)))
@@ -75,7 +83,10 @@ def covariances(spelling: str, design: Any, scales: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("spelling", ["one product", "one after the other", "three", "one number after"])
+SPELLINGS = ["one product", "one after the other", "three", "one number after", "in parts"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("scales", ["one", "each"])
 def test_densities_are_those_of_the_covariance(spelling: str, scales: str) -> None:
     block, design, value = target(30, spelling, scales)

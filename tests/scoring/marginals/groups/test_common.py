@@ -24,6 +24,7 @@ from synthstats_lightning.scoring.marginals.groups.common_target import (
 )
 from synthstats_lightning.scoring.marginals.groups.grouping import find_groupings
 from synthstats_lightning.scoring.marginals.groups.integrator import by_nodes
+from synthstats_lightning.scoring.marginals.groups.target import GroupIntegrated
 from synthstats_lightning.scoring.marginals.integration import integrate
 from tests.sandbox.in_process import model_and_graph
 
@@ -262,3 +263,20 @@ def test_patterns_that_were_first_counted_without_gradients_serve_those_with_the
     assert torch.equal(found.detach(), plain.clone())
     assert leaf.grad is not None
     assert bool(leaf.grad.isfinite().all())
+
+
+def test_elements_with_much_data_have_nodes_of_their_own() -> None:
+    """Sites counted over and over are known to a small part of their prior's width: 260 common nodes each."""
+    rng = np.random.default_rng(6)
+    site = np.repeat(np.arange(60), 9)
+    body = """
+    mu = pm.Normal("mu", 0, 10)
+    sigma = pm.Uniform("sigma", 0, 5)
+    alpha = pm.Normal("alpha", mu, sigma, shape=60)
+    pm.Poisson("obs", pm.math.exp(alpha[site]), observed=y)
+"""
+    taken = []
+    for level in (-1.5, 2.5):
+        count = rng.poisson(np.exp(rng.normal(level, 0.6, 60)[site]))
+        taken.append(type(integrate(density_of(body, count, {"site": site}))))
+    assert taken == [CommonIntegrated, GroupIntegrated]

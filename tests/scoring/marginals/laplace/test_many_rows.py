@@ -105,7 +105,9 @@ def test_tables_of_movers_are_those_of_pairs_of_elements() -> None:
     assert own_alone(groups).own.tolist() == [0, 0, 1, 0, 0, 1, 2]
 
 
-@pytest.mark.parametrize(("size", "entries", "scaled"), [*itertools.product([6, 40], [2, 6], [False, True])])
+@pytest.mark.parametrize(
+    ("size", "entries", "scaled"), [*itertools.product([6, 40], [2, 6], [False, True]), (40, 1, False)]
+)
 def test_products_are_those_of_matrices(size: int, entries: int, scaled: bool) -> None:
     rows, random = 25, torch.Generator().manual_seed(size + entries)
 
@@ -129,6 +131,8 @@ def test_products_are_those_of_matrices(size: int, entries: int, scaled: bool) -
         torch.testing.assert_close(design.signed_gram(weight), (matrix.mT * weight[:, None]) @ matrix)
         torch.testing.assert_close(design.variances(covariance), whole.diagonal(dim1=1, dim2=2))
         torch.testing.assert_close(design.covariances(covariance, first, second), whole[:, first, second])
+        squares = (whole.square() @ weight[..., None])[..., 0]
+        torch.testing.assert_close(design.weighted_squares(covariance, weight), squares)
     torch.testing.assert_close(design.signed_gram(weight), (matrix.mT * weight[:, None]) @ matrix)
 
 
