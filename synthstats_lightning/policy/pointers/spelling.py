@@ -205,9 +205,7 @@ class PointerSpelling:
         last = prompt.index(self.ids[PROGRAM]) if self.ids[PROGRAM] in prompt else len(prompt)
         asked = tuple(token for token in prompt[:last] if token < self.size)  # without a digest
         if asked not in self._tables:
-            text = self.tokenizer.decode(
-                tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
+            text = self.tokenizer.decode(asked, skip_special_tokens=False, clean_up_tokenization_spaces=False)
             known = ranges(text)
             found = rules(known, self.ids, self._contexts)
             ends = torch.full((2, self.size), torch.nan, dtype=torch.float64)
