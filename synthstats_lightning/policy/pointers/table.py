@@ -21,7 +21,7 @@ from synthstats_lightning.tasks.facts import Facts
 
 MOST_LEVELS = 60
 """Different values up to which a column of counts from 0 may be an index."""
-FEWEST_STEPS, MOST_STEPS = 8, 150
+FEWEST_STEPS, MOST_STEPS = 8, 300
 """Different values of a column of whole numbers, of which there are no more than rows, that is an index."""
 
 

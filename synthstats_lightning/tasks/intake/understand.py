@@ -16,7 +16,7 @@ from synthstats_lightning.tasks.intake.assembly import (
     named_columns,
     stored_columns,
 )
-from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, read_column
+from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, in_steps, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
 from synthstats_lightning.tasks.intake.detection import end_counts, with_limits
 from synthstats_lightning.tasks.intake.drafts import (
@@ -118,7 +118,7 @@ def understand(
         ordered = said_levels.get(name) or raw.levels.get(name)
         found = read_column(name, cells, said_kinds.get(name), ordered, missing, raw.decimal_comma)
         open_to_us = role is None and name not in said_kinds and name != response
-        return unless_limits(cells, found) if open_to_us else found
+        return in_steps(unless_limits(cells, found)) if open_to_us else found
 
     drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
