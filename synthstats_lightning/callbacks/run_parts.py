@@ -89,6 +89,8 @@ def register_prompts(
 ) -> None:
     """Gives a buffer the prompts, and the prior's; warns of more covariates than the policy was made for.
 
+    No warning is due where the policy tells of the columns itself and a digest says of which.
+
     Args:
         buffer: The replay buffer of the run.
         tasks: The tasks of the run, in the order of their `task_index`.
@@ -102,7 +104,10 @@ def register_prompts(
     if any(task.most_examples for task in tasks):
         check_reads_data(config, policy.name, True)
         check_plain(policy, "examples of programs (proposal_examples)")
-    for task in tasks:
+    for task, prompt in zip(tasks, prompts, strict=True):
+        chosen = not policy.spelling.plain and prompt.facts is not None and prompt.facts.digest is not None
+        if chosen:
+            continue
         number = len(task.understood.covariates) if isinstance(task, TableTask) else 0
         if warning := too_many_covariates(config, policy.name, task.name, number):
             rank_zero_warn(warning)

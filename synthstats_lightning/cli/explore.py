@@ -236,7 +236,9 @@ def policy_of(overlays: Sequence[str]) -> str | None:
 
 
 def most_covariates(policy: str) -> int | None:
-    """Covariates that a bundled policy was made for at most; `None` where that is not known.
+    """Covariates that a bundled policy takes at most; `None` where that is not known.
+
+    Nor is there such a number where it reads digests: its proposal is told of columns that one speaks for.
 
     Args:
         policy: Name of the policy.
@@ -246,7 +248,8 @@ def most_covariates(policy: str) -> int | None:
     if policy not in BUNDLED:
         return None
     text = resources.files("synthstats_lightning.policy").joinpath(BUNDLED[policy], "config.json").read_text()
-    found: int | None = json.loads(text).get("max_covariates")
+    config = json.loads(text)
+    found: int | None = None if "slot_rows" in config else config.get("max_covariates")
     return found
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, count_of, view_of
+from synthstats_lightning.policy.pointers.order import HEADER
+from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, PROGRAM, count_of, view_of
 
 STEPS_OF_TWO = (5.0, 40.0)
 """Fewest and most steps, from 0 on, along which the numbers of two kinds change together in the grammar."""
@@ -47,6 +48,8 @@ class Contexts(NamedTuple):
         openings: That a column may stand behind: of an index, of a centre with a scale, of a knot; a kind
             more is any other.
         ending: That end a number there: of any other opening first, then of these.
+        begins: With which a program can begin: its first line, or the beginning of this line.
+        header: That have the first line in them.
         digits: The digits, from 0 on.
         point: The decimal point.
     """
@@ -66,6 +69,8 @@ class Contexts(NamedTuple):
     over: frozenset[int]
     openings: tuple[frozenset[int], ...]
     ending: tuple[frozenset[int], ...]
+    begins: frozenset[int]
+    header: frozenset[int]
     digits: tuple[int, ...]
     point: int
 
@@ -118,6 +123,8 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
         exactly(")/"),
         (that("["), that("(("), that("mum(")),
         (starting(")"), starting("]"), exactly(")/"), starting(",")),
+        frozenset(token for token, text in texts.items() if text and HEADER.startswith(text[: len(HEADER)])),
+        starting(HEADER),
         tuple(alone[str(digit)] for digit in range(10)),
         alone["."],
     )
@@ -141,7 +148,7 @@ def ranges(request: str) -> dict[str, Values]:
 
 
 def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> tuple[Rule, ...]:
-    """What leaves a program of a request without a score: divisors of zero, indices that are none.
+    """What leaves a program of a request without a score: divisors of zero, indices of none, no first line.
 
     Args:
         known: Pointers to what they stand for.
@@ -173,6 +180,8 @@ def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> 
         Rule(of.shape, of.equals, tokens(known)),
         Rule(pointing, of.indexing, tokens(each for each, column in known.items() if not column.is_index)),
         # the grammar chooses between two species, step by step, and between nothing else
+        Rule(pointing, frozenset({ids[PROGRAM]}), pointing - of.begins),
+        Rule(pointing, pointing - {ids[PROGRAM]}, of.header),
         Rule(pointing, pointing, frozenset() if _may_be_species(known) else of.choice),
     )
 

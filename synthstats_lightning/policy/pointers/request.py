@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from synthstats_lightning.policy.pointers.table import PointerTable, is_group
-from synthstats_lightning.policy.pointers.vocabulary import RESPONSE, count_of, index_of
+from synthstats_lightning.policy.pointers.table import PointerTable
+from synthstats_lightning.policy.pointers.vocabulary import GROUPS, RESPONSE, count_of, index_of
 from synthstats_lightning.tasks.columns import Column, number
 from synthstats_lightning.tasks.facts import LIMIT_ROLES, Facts
 
@@ -38,7 +38,7 @@ def column_text(column: Column, table: PointerTable, view: str = "") -> str:
     """
     pointer = table.names[column.name]
     size = count_of(pointer) if count_of(pointer) in table.counts and pointer != RESPONSE else ""
-    if pointer != RESPONSE and is_group(column):
+    if pointer in GROUPS:
         return f"{pointer}{size}: group of {table.counts[count_of(pointer)]}"
     total = ""
     if column.total is not None:

@@ -17,6 +17,7 @@ from synthstats_lightning.policy.pointers.ranges import Contexts, contexts, rang
 from synthstats_lightning.policy.pointers.request import request_text
 from synthstats_lightning.policy.pointers.slots import digest_positions
 from synthstats_lightning.policy.pointers.table import PointerTable, pointer_table
+from synthstats_lightning.policy.pointers.told import told, untold
 from synthstats_lightning.policy.pointers.vocabulary import (
     COLUMNS,
     DATA,
@@ -95,6 +96,7 @@ class PointerSpelling:
             )
         self._tables: dict[tuple[int, ...], _Told] = {}
         self._pointers = {self.ids[pointer]: pointer for pointer in POINTERS}
+        self._special = {token: name for name, token in self.ids.items()}
 
     def prompt(self, rules: str, request: str, thinking: bool, data: str, facts: Facts | None) -> list[int]:
         """The request in pointers.
@@ -111,8 +113,8 @@ class PointerSpelling:
         if data and (facts.digest is None or not self.reads_digests):
             allowed = "'nothing' or 'digest'" if self.reads_digests else "'nothing'"
             raise UnreadableDataError(f"proposal must be {allowed} for policy {self.name!r}")
-        table = pointer_table(facts)
-        return [*self.request(facts, table), *self.digest(facts, table), self.ids[PROGRAM]]
+        table, shown = pointer_table(facts), told(facts)
+        return [*self.request(shown, table), *self.digest(shown, table), self.ids[PROGRAM]]
 
     def request(self, facts: Facts, table: PointerTable) -> list[int]:
         """Token ids of a request with given pointers.
@@ -182,7 +184,8 @@ class PointerSpelling:
     def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits:
         """What is allowed, but no place where a range leaves no value, and no size of what is not indexed.
 
-        Nor a place far from its column's range, nor a bracket that is not open or left so.
+        Nor a place far from its column's range, nor a bracket that is not open or left so. Columns that a
+        prompt leaves out are all but ruled out: programs from elsewhere that have them can be replayed.
         """
         device = prompt_ids.device
         found = [self._rules(tuple(ids)) for ids in prompt_ids.tolist()]
@@ -190,14 +193,19 @@ class PointerSpelling:
         every = tuple(TokenRule(*each.unbind(1)) for each in tables.unbind(1))
         sizes = SizeRule(self._sizes.opening, *(each.to(device) for each in self._sizes[1:]))
         numbers = self._numbers.between(*ends.unbind(1))
-        return TokenLimits(self.allowed(prompt_ids), every, sizes, numbers, self._brackets.on(device))
+        allowed, rare = self.allowed(prompt_ids), torch.zeros(len(found), self.size, dtype=torch.bool)
+        for row, ids in enumerate(prompt_ids.tolist()):
+            prompt = {self._special[token] for token in ids if token in self._special}
+            rare[row, [self.ids[pointer] for pointer in untold(prompt)]] = True
+        rare = rare.to(device)
+        return TokenLimits(allowed | rare, every, sizes, numbers, self._brackets.on(device), rare)
 
     def _rules(self, prompt: tuple[int, ...]) -> _Told:
         """Rules and ranges of one prompt, of which there are few."""
         last = prompt.index(self.ids[PROGRAM]) if self.ids[PROGRAM] in prompt else len(prompt)
-        told = tuple(token for token in prompt[:last] if token < self.size)  # without a digest
-        if told not in self._tables:
-            text = self.tokenizer.decode(told, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        asked = tuple(token for token in prompt[:last] if token < self.size)  # without a digest
+        if asked not in self._tables:
+            text = self.tokenizer.decode(asked, skip_special_tokens=False, clean_up_tokenization_spaces=False)
             known = ranges(text)
             found = rules(known, self.ids, self._contexts)
             ends = torch.full((2, self.size), torch.nan, dtype=torch.float64)
@@ -209,8 +217,8 @@ class PointerSpelling:
                     table[row, part, list(tokens)] = True
             if len(self._tables) >= KEPT:
                 self._tables.clear()
-            self._tables[told] = _Told(table, ends)
-        return self._tables[told]
+            self._tables[asked] = _Told(table, ends)
+        return self._tables[asked]
 
     @cached_property
     def _sizes(self) -> SizeRule:

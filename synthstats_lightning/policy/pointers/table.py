@@ -21,7 +21,7 @@ from synthstats_lightning.tasks.facts import Facts
 
 MOST_LEVELS = 60
 """Different values up to which a column of counts from 0 may be an index."""
-FEWEST_STEPS, MOST_STEPS = 8, 150
+FEWEST_STEPS, MOST_STEPS = 8, 300
 """Different values of a column of whole numbers, of which there are no more than rows, that is an index."""
 
 
@@ -54,20 +54,22 @@ def pointer_table(facts: Facts, deal: Random | None = None) -> PointerTable:
         deal: Hands them out at random where it is given, as in training; otherwise from the first on.
 
     Raises:
-        PromptError: If there are more columns, or columns of groups, than pointers.
+        PromptError: If there are more columns than pointers.
     """
     grouped = [column for column in facts.columns if is_group(column)]
+    if len(grouped) > len(GROUPS):  # those without a role are counts like any other, which may be indices
+        grouped = sorted(grouped, key=lambda column: column.role != "group")[: len(GROUPS)]
     names: dict[str, str] = {}
     for column in facts.columns:
         if column.role in PARTS and PARTS[column.role] not in names.values():
             names[column.name] = PARTS[column.role]
-    plain = [column for column in facts.columns if not is_group(column) and column.name not in names]
-    for columns, pointers, what in ((plain, COLUMNS, "covariates"), (grouped, GROUPS, "columns of groups")):
-        if len(columns) > len(pointers):
-            raise PromptError(
-                f"a request of this policy must have at most {len(pointers)} {what}, got {len(columns)}:"
-                " choose some with `columns: [...]` or `screen: 8`"
-            )
+    plain = [column for column in facts.columns if column not in grouped and column.name not in names]
+    if len(plain) > len(COLUMNS):
+        raise PromptError(
+            f"a request of this policy must have at most {len(COLUMNS)} covariates, got {len(plain)}:"
+            f" choose some with `columns: [...]` or `screen: {len(COLUMNS)}`"
+        )
+    for columns, pointers in ((plain, COLUMNS), (grouped, GROUPS)):
         chosen = pointers if deal is None else deal.sample(pointers, len(columns))
         names |= dict(zip((column.name for column in columns), chosen, strict=False))
     sized = [(column, levels_of(column, facts.rows)) for column in facts.columns]

@@ -87,6 +87,7 @@ class TokenLimits(NamedTuple):
         sizes: What is all but ruled out by all that was written.
         numbers: Numbers that are all but ruled out behind a column.
         brackets: Brackets and ends of lines that are all but ruled out by what is open.
+        rare: True on the tokens that are all but ruled out wherever they stand.
     """
 
     allowed: Bool[Tensor, "prompts vocabulary"]
@@ -94,6 +95,7 @@ class TokenLimits(NamedTuple):
     sizes: SizeRule | None = None
     numbers: NumberRule | None = None
     brackets: BracketRule | None = None
+    rare: Bool[Tensor, "prompts vocabulary"] | None = None
 
     def masked(
         self, logits: Float[Tensor, "tokens vocabulary"], row: Int[Tensor, " tokens"], before: Before
@@ -109,7 +111,8 @@ class TokenLimits(NamedTuple):
         known = (last_two >= 0) & (last_two < logits.shape[-1])  # positions of a digest are no tokens
         first, second = last_two.where(known, 0).unbind(-1)
         for one, other, unlikely in self.rules:
-            applies = known.all(-1) & one[row, first] & other[row, second]
+            # before a program there may be a digest, whose positions count as the padding that is token 0
+            applies = known[:, 1] & one[row, first] & other[row, second]
             logits = logits - UNLIKELY * (applies[:, None] & unlikely[row]).to(logits.dtype)
         if self.sizes is not None:
             applies = known.all(-1) & self.sizes.before[first] & self.sizes.last[second]
@@ -119,6 +122,8 @@ class TokenLimits(NamedTuple):
             logits = number_limits.limited(self.numbers, logits, before.number)
         if self.brackets is not None:
             logits = bracket_limits.limited(self.brackets, logits, before.open)
+        if self.rare is not None:
+            logits = logits - UNLIKELY * self.rare[row].to(logits.dtype)
         return logits.masked_fill(~self.allowed[row], -torch.inf)
 
     def before(

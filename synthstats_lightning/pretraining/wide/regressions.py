@@ -71,7 +71,7 @@ def regressions(task: Task, most_families: int = MOST_FAMILIES) -> list[str]:
     """
     if not most_families:
         return []
-    request, digest = request_of(task), task_digest(task, ("regression", "groups"))
+    request, digest = request_of(task), task_digest(task, ("regression", "scan", "groups"))
     families = family_weights(request, PLAIN)
     times = FIRST_OF_TIMES if set(request.censoring) == {"upper"} and request.response.low > 0 else ()
     order = [name for name in dict.fromkeys((*times, *FIRST)) if name in families]
@@ -93,7 +93,7 @@ def _selections(request: Request, digest: Digest) -> list[tuple[Sequence[Column]
     names = {column.name for column in groups}
     slopes = [column for column in (*request.numeric, *request.binary) if column.name not in names]
     if len(slopes) > MOST:
-        kept = sorted(slopes, key=lambda column: -t.get(column.name, 0.0))[:MOST]
+        kept = sorted(slopes, key=lambda column: -digest.strength(column.name))[:MOST]
         slopes = [column for column in slopes if column in kept]
     clear = [column for column in slopes if t.get(column.name, 0.0) > CLEAR]
     different = [column for column in groups if f.get(column.name, 0.0) > CLEAR]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -68,6 +69,21 @@ class Digest:
     order: OrderSummary | None = None
     recording: RecordingSummary | None = None
     cut_short: int = 0
+
+    def strength(self, name: str) -> float:
+        """How much a column explains, in nats: what its best curve or its groups gain, or half of t squared.
+
+        Args:
+            name: Name of the covariate.
+
+        Returns:
+            The largest of these; -inf where the digest tells none, as of a linear function of another one.
+        """
+        found = [scan.gain for scan in self.scan or () if scan.name == name]
+        found += [group.gain(self.rows) for group in self.groups or () if group.name == name]
+        if (t := (self.regression or {}).get(name)) is not None:
+            found.append(t**2 / 2)
+        return max(found, default=-math.inf)
 
     def without(self, *sections: str) -> Digest:
         """The same digest with sections dropped.

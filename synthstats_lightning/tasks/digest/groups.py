@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,6 +51,17 @@ class GroupSummary:
     slope_of: str = ""
     slope_f: float = 0.0
     slope_spread: float = 0.0
+
+    def gain(self, rows: int) -> float:
+        """Nats by which a mean of each group beats one mean, less half log n for each mean more, as a scan's.
+
+        Args:
+            rows: Rows that count.
+        """
+        more, left = self.groups - 1, rows - self.groups
+        if more < 1 or left < 1 or not math.isfinite(self.f):
+            return 0.0
+        return rows / 2 * math.log1p(max(self.f, 0.0) * more / left) - more / 2 * math.log(rows)
 
 
 def summarise_groups(

@@ -54,7 +54,9 @@ def named_columns(drafts: Sequence[Draft], units: Mapping[str, str]) -> list[Und
             name = python_names([f"{response}_limit"], taken)[0]
             taken.add(name)
         encoding = reading.encoding
-        whole = encoding.whole if isinstance(encoding, NumberEncoding) else reading.kind != "date"
+        whole = encoding.whole if isinstance(encoding, NumberEncoding) else True
+        if reading.kind == "date":  # days in a row, months of a series: steps that programs may count
+            whole = bool((np.rint(reading.values) == reading.values)[~np.isnan(reading.values)].all())
         columns.append(
             UnderstoodColumn(
                 draft.original,

@@ -15,9 +15,11 @@ from synthstats_lightning.tasks.intake.dates import (
     compact_format,
     date_format,
     date_scale,
+    decimal_years,
 )
 from synthstats_lightning.tasks.intake.encodings import (
     DateEncoding,
+    DecimalYearEncoding,
     Encoding,
     LevelEncoding,
     NumberEncoding,
@@ -103,6 +105,25 @@ def read_column(
             raise ValueError(f"column {name!r} holds {str(present[0])!r}, and not all of it is dates")
         return found
     return _look(name, full, present, decimal_comma)
+
+
+def in_steps(reading: Reading) -> Reading:
+    """Decimal years of a series, 1960.25, as its months or quarters; any other column as it is.
+
+    Args:
+        reading: What a column holds that no one has said anything of.
+    """
+    if reading.kind != "number" or not isinstance(reading.encoding, NumberEncoding) or reading.encoding.whole:
+        return reading
+    known = ~np.isnan(reading.values)
+    scale = decimal_years(reading.values[known].tolist())
+    if scale is None:
+        return reading
+    encoding = DecimalYearEncoding(reading.encoding.form, scale)
+    values = np.full(len(reading.values), np.nan)
+    values[known] = numbers_of(encoding, reading.values[known].tolist())
+    notes = (*reading.notes, f"decimal years, as {scale.text}")
+    return replace(reading, kind="date", values=values, encoding=encoding, unit=scale.text, notes=notes)
 
 
 def _look(name: str, full: list[Cell], present: list[Cell], decimal_comma: bool) -> Reading:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+import numpy as np
+
 from synthstats_lightning.tasks.intake.raw_table import Cell
 
 FORMATS = (
@@ -169,13 +171,23 @@ def _plain(moment: datetime) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
+MONTHS_OF = {"years": 12, "quarters": 3, "months": 1}
+"""Unit to how many months it has, the longest first."""
+FEWEST_STEPS, MOSTLY_THERE = 8, 0.8
+"""Different months or quarters of a series, and the share of them between its ends that it has."""
+FIRST_YEAR, LAST_YEAR = 1500, 2200
+"""Between which decimal numbers may be years."""
+OFF = 0.061
+"""Months that a decimal year may be off: 1920.08 is February 1920 to two decimals."""
+
+
 @dataclass(frozen=True)
 class DateScale:
     """Dates as numbers.
 
     Attributes:
         origin: The date that is 0.
-        unit: `"years"`, `"months"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
+        unit: `"years"`, `"quarters"`, `"months"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
     """
 
     origin: datetime
@@ -194,9 +206,8 @@ class DateScale:
         Args:
             moment: A date without time zone.
         """
-        if self.unit in ("years", "months"):
-            months = _months(moment) - _months(self.origin)
-            return round(months / 12 if self.unit == "years" else months, 9)
+        if self.unit in MONTHS_OF:
+            return round((_months(moment) - _months(self.origin)) / MONTHS_OF[self.unit], 9)
         seconds = (moment - self.origin) / timedelta(seconds=1)
         return seconds / {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[self.unit]
 
@@ -210,7 +221,9 @@ def date_scale(moments: Sequence[datetime]) -> DateScale:
     first, last = min(moments), max(moments)
     days = (last - first) / timedelta(days=1)
     months = days > 365 and all(moment.day == 1 and moment.time() == time(0) for moment in moments)
-    if months or days > 3653:
+    if months and (regular := _regular_unit([round(_months(moment)) for moment in moments])):
+        unit = regular
+    elif months or days > 3653:
         unit = "years"
     elif days >= 10 or (days >= 2 and all(moment.time() == time(0) for moment in moments)):
         unit = "days"
@@ -218,8 +231,40 @@ def date_scale(moments: Sequence[datetime]) -> DateScale:
         unit = "hours"
     else:
         unit = "days" if days == 0 else ("minutes" if days * 1440 >= 10 else "seconds")
-    whole_days = unit in ("years", "days")
+    whole_days = unit in ("days", *MONTHS_OF)
     return DateScale(datetime(first.year, first.month, first.day) if whole_days else first, unit)
+
+
+def _regular_unit(months: Sequence[int]) -> str:
+    """The unit of a series that goes month by month or quarter by quarter; empty of any other.
+
+    In this unit the steps are whole numbers, so that programs may have a season, or a state of each step.
+    """
+    steps = np.unique(months)
+    if len(steps) < FEWEST_STEPS:
+        return ""
+    unit = next((name for name, length in MONTHS_OF.items() if not (np.diff(steps) % length).any()), "")
+    whole = (steps[-1] - steps[0]) / MONTHS_OF[unit] + 1 if unit else np.inf
+    return unit if len(steps) >= MOSTLY_THERE * whole else ""
+
+
+def decimal_years(values: Sequence[float]) -> DateScale | None:
+    """The scale of decimal years of months or quarters, 1960.25, as R writes them; `None` of other numbers.
+
+    Args:
+        values: Numbers of one column.
+    """
+    if not len(values) or min(values) < FIRST_YEAR or max(values) >= LAST_YEAR:
+        return None
+    months = 12 * np.asarray(values)
+    near = np.rint(months)
+    if np.abs(months - near).max() > OFF:
+        return None
+    unit = _regular_unit(near.astype(int).tolist())
+    first = int(near.min())
+    return (
+        DateScale(datetime(first // 12, first % 12 + 1, 1), unit) if unit in ("quarters", "months") else None
+    )
 
 
 def _months(moment: datetime) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -77,6 +77,27 @@ class DateEncoding:
         """The number of a cell that is not missing, `None` if it has none."""
         moment = self.form.read(cell)
         return None if moment is None else self.scale.number(moment)
+
+
+@dataclass(frozen=True)
+class DecimalYearEncoding:
+    """Cells that are decimal years, 1960.25, as months or quarters since an origin.
+
+    Attributes:
+        form: How texts are written.
+        scale: Unit and origin.
+    """
+
+    form: NumberFormat
+    scale: DateScale
+
+    def read(self, cell: Cell) -> float | None:
+        """The number of a cell that is not missing, `None` if it has none."""
+        year = NumberEncoding(self.form, whole=False).read(cell)
+        if year is None:
+            return None
+        month = round(12 * year)
+        return self.scale.number(datetime(month // 12, month % 12 + 1, 1))
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ _GROUP = re.compile(
     r"|site|batch|group|cluster|county|district|region|state|country|city|firm|company|plate|litter|block|plot|lab"
     r"|laboratory|rater|judge|hospital|clinic|centre|center|ward|family|household|item|animal|rat|mouse|dog|team"
     r"|player|store|shop|machine|operator|culture|tank|cage|nest|field|farm|herd|village|tribe|dept"
-    r"|department|cask|worker|observer)(_?(id|no|nr|num|number|code|index))?"
+    r"|department|cask|worker|observer|brood|pig|cow|sheep|rabbit|bird|replicate|stratum|strata|location|station"
+    r"|institution|province|municipality|tract|tree)(_?(id|no|nr|num|number|code|index))?"
 )
 _EXPOSURE = re.compile(
     r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected)"

@@ -7,6 +7,9 @@ from scipy.stats import rankdata
 
 from synthstats_lightning.tasks.intake.encodings import Numbers
 
+MOST_COVARIATES = 32
+"""Covariates of a table of which nothing is said: so many have a token in the bundled policy."""
+
 
 def association(covariate: Numbers, response: Numbers, levels: bool) -> float:
     """How well a covariate goes with a response, from 0 to 1.

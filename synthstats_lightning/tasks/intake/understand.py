@@ -16,7 +16,7 @@ from synthstats_lightning.tasks.intake.assembly import (
     named_columns,
     stored_columns,
 )
-from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, read_column
+from synthstats_lightning.tasks.intake.column_reading import KINDS, Reading, in_steps, read_column
 from synthstats_lightning.tasks.intake.date_parts import date_parts_of
 from synthstats_lightning.tasks.intake.detection import end_counts, with_limits
 from synthstats_lightning.tasks.intake.drafts import (
@@ -39,6 +39,7 @@ from synthstats_lightning.tasks.intake.limits import read_limits, unless_limits
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMITS_OF_ROWS, ROLES
+from synthstats_lightning.tasks.intake.screening import MOST_COVARIATES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, UnderstoodData
 from synthstats_lightning.tasks.intake.views import offered_views
@@ -87,7 +88,8 @@ def understand(
             values look like.
         views: Whether programs may also use standardised covariates (`age_z`), indicators of levels, and what
             a table has where they have codes or nothing: its own numbers of groups, a number of all rows.
-        screen: Number of covariates to keep, those that go with the response best; by default all.
+        screen: Number of covariates to keep, those that go with the response best; by default at most
+            `MOST_COVARIATES`, and all that `columns` names.
         delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
         encoding: Encoding of a CSV file; by default what its bytes say.
 
@@ -116,7 +118,7 @@ def understand(
         ordered = said_levels.get(name) or raw.levels.get(name)
         found = read_column(name, cells, said_kinds.get(name), ordered, missing, raw.decimal_comma)
         open_to_us = role is None and name not in said_kinds and name != response
-        return unless_limits(cells, found) if open_to_us else found
+        return in_steps(unless_limits(cells, found)) if open_to_us else found
 
     drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
@@ -134,8 +136,7 @@ def understand(
     skipped = [name for name in raw.columns if name not in chosen and name != response]
     if skipped:
         notes.append(f"{len(skipped)} columns that `columns` does not name are left out: {few(skipped)}")
-    if screen is not None:
-        notes += screen_columns(drafts, own, screen)
+    notes += screen_columns(drafts, own, MOST_COVARIATES if screen is None else screen)
     warnings += _warnings(drafts)
     covariates = [each for each in drafts if each.role == "covariate" and each.original not in said_roles]
     warnings += filter(None, (several_outcomes(each.original, each.reading, response) for each in covariates))

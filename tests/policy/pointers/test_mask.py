@@ -9,6 +9,7 @@ import torch
 
 from synthstats_lightning.policy import SamplingSettings, resample_suffixes
 from synthstats_lightning.policy.hidden import pad_left
+from synthstats_lightning.policy.pointers.order import HEADER
 from synthstats_lightning.policy.pointers.vocabulary import DATA, POINTERS
 from synthstats_lightning.tasks import task_prompt
 from synthstats_lightning.tasks.proposal import looking
@@ -75,6 +76,10 @@ def by_hand(writer, prompt, ids, least=0):
             logits[place, closing] -= 15.0
         wrong = [token for token, text in enumerate(texts) if not closes(before, text)]
         logits[place, wrong] -= 15.0
+        begins = torch.tensor(
+            [bool(text.strip()) and HEADER.startswith(text[: len(HEADER)]) for text in texts]
+        )
+        logits[place, torch.tensor([text.startswith(HEADER) for text in texts]) if place else ~begins] -= 15.0
     logits[:least, list(writer.stop_token_ids)] = -torch.inf
     return logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
 

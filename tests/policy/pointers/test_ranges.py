@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from synthstats_lightning.policy import SamplingSettings, load_policy
+from synthstats_lightning.policy.pointers.order import HEADER
 from synthstats_lightning.policy.pointers.ranges import STEPS_OF_TWO, ranges
 from synthstats_lightning.policy.text.token_limits import (
     Before,
@@ -72,8 +73,9 @@ def test_rules_subtract_where_both_tokens_agree():
         for token in range(12):
             expected = float(logits[place, token])
             for before, last, unlikely in limits.rules:
-                if 0 <= first < 12 and 0 <= second < 12:
-                    applies = before[row[place], first] and last[row[place], second]
+                if 0 <= second < 12:
+                    padded = first if 0 <= first < 12 else 0
+                    applies = before[row[place], padded] and last[row[place], second]
                     expected -= UNLIKELY * bool(applies and unlikely[row[place], token])
             expected = expected if allowed[row[place], token] else -float("inf")
             assert float(found[place, token]) == pytest.approx(expected)
@@ -155,7 +157,7 @@ def test_no_column_is_a_shape_or_an_index_that_it_is_not(writer):
             rows = torch.zeros(ids.shape[1], dtype=torch.long)
             logits = torch.zeros(ids.shape[1], writer.spelling.size)
             masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
-            lost.setdefault(column, []).append(float(masked.gather(1, ids.T).sum()))
+            lost.setdefault(column, []).append(float(masked.gather(1, ids.T)[1:].sum()))
     assert lost == {  # doses are whole numbers from 0
         "dose": [-UNLIKELY, 0.0, 0.0],
         "size": [-UNLIKELY, -UNLIKELY, 0.0],
@@ -176,7 +178,7 @@ def test_two_species_need_few_steps(writer, steps, lost):
         rows = torch.zeros(ids.shape[1], dtype=torch.long)
         logits = torch.zeros(ids.shape[1], writer.spelling.size)
         masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
-        found.append(float(masked.gather(1, ids.T).sum()))
+        found.append(float(masked.gather(1, ids.T)[1:].sum()))
     assert found == [lost, 0.0]
     assert STEPS_OF_TWO[1] == MOST_TIMES
 
@@ -245,7 +247,7 @@ def test_a_program_in_another_order_may_have_sizes_first(writer, tmp_path):
         rows = torch.zeros(ids.shape[1], dtype=torch.long)
         logits = torch.zeros(ids.shape[1], writer.spelling.size)
         masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
-        lost[name] = float(masked.gather(1, ids.T).sum())
+        lost[name] = float(masked.gather(1, ids.T)[1:].sum())
     assert lost == {"first": 0.0, "last": 0.0, "other": -UNLIKELY}
 
 
@@ -265,3 +267,22 @@ def test_the_grammar_keeps_the_rules(writer):
             broken += bool((masked.gather(1, ids[0][:, None]) < 0).any())
             programs += 1
     assert broken <= programs // 100
+
+
+def test_a_program_begins_with_its_first_line_and_has_it_nowhere_else(writer):
+    """Behind a digest as well, whose positions are no tokens."""
+    task = counts_task()
+    prompt = task_prompt(looking(task, "digest"))
+    for ids in (writer.encode_prompt(*prompt), writer.encode_prompt(*prompt.prior)):
+        limits = writer.spelling.limits(torch.tensor([ids]))
+        source = 'with pm.Model() as model:\n    pm.Poisson("y", 3, observed=y)'
+        program = torch.tensor([writer.encode_program(source, prompt.facts)])
+        before = limits.before(torch.tensor([ids]), program)
+        logits = torch.zeros(program.shape[1], writer.spelling.size)
+        lost = limits.masked(logits, torch.zeros(program.shape[1], dtype=torch.int64), before.of(FIRST))
+        header = [token for token, text in writer.spelling._texts.items() if text.startswith(HEADER)]
+        other = writer.tokenizer.convert_tokens_to_ids("s")
+        assert (lost[0, header] == 0).all()
+        assert lost[0, other] == -UNLIKELY
+        assert (lost[1:, header] <= -UNLIKELY).all()
+        assert lost[torch.arange(program.shape[1]), program[0]].eq(0).all()

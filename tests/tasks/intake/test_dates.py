@@ -2,8 +2,10 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
+from synthstats_lightning.tasks import CSVTask
 from synthstats_lightning.tasks.intake.column_reading import read_column
 from synthstats_lightning.tasks.intake.understand import understand
 
@@ -90,3 +92,51 @@ def test_parts_of_dates_where_asked_for():
     assert found.encode({"when": ["2021-05-04"]})["when_month"].tolist() == [4]
     with pytest.raises(ValueError, match="must be of month, weekday, got 'hour'"):
         understand(table, "y", date_parts={"when": ["hour"]})
+
+
+@pytest.mark.parametrize(
+    ("cells", "unit", "numbers"),
+    [
+        ([f"{1949 + month // 12}-{month % 12 + 1:02}" for month in range(30)], "months", range(30)),
+        ([f"{1949 + part // 4}-{3 * (part % 4) + 1:02}-01" for part in range(20)], "quarters", range(20)),
+        ([f"{year}-01-01" for year in range(1900, 1920)], "years", range(20)),
+    ],
+)
+def test_dates_of_a_regular_series_are_steps_that_are_counted(tmp_path, cells, unit, numbers):
+    path = tmp_path / "series.csv"
+    path.write_text("date,y\n" + "".join(f"{cell},{place % 7}.5\n" for place, cell in enumerate(cells)))
+    task = CSVTask(path, "y")
+    assert task.columns["date"].kind == "count"
+    assert task.columns["date"].unit.startswith(f"{unit} since ")
+    assert task.data["date"].tolist() == list(numbers)
+
+
+@pytest.mark.parametrize("digits", [2, 3, 9])
+@pytest.mark.parametrize(("a_year", "unit"), [(12, "months"), (4, "quarters")])
+def test_decimal_years_of_a_series_are_its_months_or_quarters(tmp_path, digits, a_year, unit):
+    """As R writes the times of a series."""
+    years = [round(1960 + step / a_year, digits) for step in range(40)]
+    path = tmp_path / "series.csv"
+    path.write_text("time,y\n" + "".join(f"{year},{place % 7}.5\n" for place, year in enumerate(years)))
+    task = CSVTask(path, "y")
+    assert task.columns["time"].unit == f"{unit} since 1960-01-01"
+    assert task.data["time"].tolist() == list(range(40))
+    new = task.understood.encode({"time": [1970.0, 1970.25]})
+    assert new["time"].tolist() == [10 * a_year, 10 * a_year + a_year // 4]
+    assert CSVTask(path, "y", kinds={"time": "number"}).data["time"].tolist() == years
+
+
+def test_other_decimal_numbers_are_no_years(tmp_path):
+    rng = np.random.default_rng(0)
+    values = {
+        "price": 1900 + 100 * rng.random(40),
+        "few": np.tile([1900.25, 1950.5], 20),
+        "size": rng.random(40),
+    }
+    path = tmp_path / "table.csv"
+    rows = zip(*values.values(), strict=True)
+    lines = [",".join(map(str, [*row, place % 7 + 0.5])) for place, row in enumerate(rows)]
+    path.write_text("price,few,size,y\n" + "\n".join(lines) + "\n")
+    task = CSVTask(path, "y")
+    for name, held in values.items():
+        assert task.data[name] == pytest.approx(held)

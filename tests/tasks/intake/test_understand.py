@@ -424,3 +424,20 @@ def test_numbers_without_squares_are_refused(size):
 def test_whole_numbers_that_spread_are_told_apart_by_their_name(name, kind):
     values = [709, 2523, 4990, 1330, 2877, 3100, 1885, 2410, 3651, 2920]
     assert understand({name: values, "x": list(range(10))}, name).response_kind == kind
+
+
+@pytest.mark.parametrize("name", ["BROOD", "pig", "replicate", "Location", "stratum"])
+def test_numbers_that_repeat_and_name_broods_or_places_are_groups(name):
+    table = {name: [*range(501, 513)] * 3, "y": [place % 5 + 0.5 for place in range(36)]}
+    assert understand(table, "y").columns[0].role == "group"
+
+
+def test_of_more_columns_than_have_a_token_those_that_explain_the_response_are_kept():
+    rng = np.random.default_rng(0)
+    table = {f"x{place}": rng.normal(size=50).round(2) for place in range(40)}
+    table["y"] = (table["x39"] + 0.1 * rng.normal(size=50)).round(3)
+    kept = [column.name for column in understand(table, "y").predictors]
+    assert len(kept) == 32
+    assert "x39" in kept
+    assert len(understand(table, "y", screen=40).predictors) == 40
+    assert len(understand(table, "y", columns=[*table]).predictors) == 40
