@@ -32,6 +32,7 @@ from synthstats_lightning.policy.log_probs import (
     token_and_stop_log_probs,
     token_log_probs,
 )
+from synthstats_lightning.policy.memory_plan.decoder import Decoder
 from synthstats_lightning.policy.memory_plan.plan import GIB, DecodingMemory
 from synthstats_lightning.policy.micro_batches import joined, micro_batches, recomputed
 from synthstats_lightning.policy.model_settings import ModelSettings
@@ -494,3 +495,6 @@ class Policy(WideAdapter):
             "reference": "base" if reference is None else weights_hash(reference),
             "trained": "adapter" if self.frozen is None else "all weights",
         }
+
+
+Decoder.register(Policy)  # as of Python 3.12, a protocol's check does not see modules of a module

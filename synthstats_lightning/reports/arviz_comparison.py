@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Mapping
@@ -54,7 +55,19 @@ def elpd_data(pointwise: Float[np.ndarray, " rows"]) -> Any:
     if has_data_tree(arviz):
         from arviz_stats.utils import ELPDData
 
-        return ELPDData("loo", elpd, error, math.nan, 0, len(rows), "log", False, math.nan, by_row)
+        of_kind = {"kind": "loo"} if "kind" in inspect.signature(ELPDData).parameters else {}  # until 1.2
+        return ELPDData(
+            **of_kind,
+            elpd=elpd,
+            se=error,
+            p=math.nan,
+            n_samples=0,
+            n_data_points=len(rows),
+            scale="log",
+            warning=False,
+            good_k=math.nan,
+            elpd_i=by_row,
+        )
     from arviz.stats.stats_utils import ELPDData
 
     names = ["elpd_loo", "se", "p_loo", "n_samples", "n_data_points", "warning", "loo_i", "scale"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,8 @@ CALLS = SPECIAL | {
     if name not in SPECIAL and name not in SIZED and name not in ELSEWHERE
 }
 
+PYMC_6 = not version("pymc").startswith("5.")
+
 TRANSFORMS = {
     Support.REAL: "NoneType",
     Support.POSITIVE: "LogTransform",
@@ -91,7 +94,7 @@ TRANSFORMS = {
     Support.CIRCLE: "CircularTransform",
     Support.SIMPLEX: "SimplexTransform",
     Support.ZERO_SUM: "ZeroSumTransform",
-    Support.CORRELATION: "MultivariateIntervalTransform",
+    Support.CORRELATION: "CholeskyCorrTransform" if PYMC_6 else "MultivariateIntervalTransform",
 }
 
 

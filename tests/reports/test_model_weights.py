@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from synthstats_lightning.reports.model_weights import evidence_weights, stacking_weights
+from tests.support.arviz_releases import log_likelihood_data
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -46,9 +47,9 @@ def test_stacking_against_arviz():
     means = (0.0, 4.0, 2.0)
     # a posterior without spread: its leave-one-out densities are its densities
     data = {
-        str(mean): az.from_dict(
-            posterior={"mu": np.full((2, 50), mean)},
-            log_likelihood={"y": np.broadcast_to(stats.norm(mean, 1.5).logpdf(y), (2, 50, len(y)))},
+        str(mean): log_likelihood_data(
+            {"mu": np.full((2, 50), mean)},
+            {"y": np.broadcast_to(stats.norm(mean, 1.5).logpdf(y), (2, 50, len(y)))},
         )
         for mean in means
     }

@@ -40,6 +40,7 @@ def _huge_kilobytes() -> int:
     return int(rollup.split("AnonHugePages:")[1].split()[0])
 
 
+@pytest.mark.filterwarnings("ignore:ExternalCOp is deprecated:FutureWarning")  # what PyTensor 3 says of it
 def test_sources_of_ops_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class External(ExternalCOp):
         def perform(self, *arguments: object) -> None:

@@ -162,6 +162,7 @@ def test_what_there_is_to_ask_for(both: Any) -> None:
     assert ask(f"{url}/tasks", key="wrong")[0] == ask(f"{url}/metrics", key="")[0] == 401
     assert ask(f"{url}/health", key="")[2]["status"] == "ok"
     assert ask(f"{url}/secret.txt")[0] == ask(f"{url}/../etc/passwd")[0] == 404
+    assert ask(f"{url}/score", {"task": "dugongs", "program": "1 +"})[0] == 200
     text = ask(f"{url}/metrics")[2]
     assert re.search(r'^synthstats_requests_total\{path="/score",status="200"\} [1-9]', text, re.M)
     assert re.search(r'^synthstats_failures_total\{category="syntax"\} [1-9]', text, re.M)

@@ -6,19 +6,13 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from synthstats_lightning.policy.language_part import text_backbone
 from synthstats_lightning.policy.log_probs import OutputHead
-
-
-@runtime_checkable
-class _OfModel(Protocol):
-    model: Any
-    _head: OutputHead
 
 
 class FrozenCopy:
@@ -66,11 +60,11 @@ class FrozenCopy:
             self.model._apply(lambda tensor: tensor.to(fn(tensor).device))
 
     @contextmanager
-    def in_place_of(self, policy: _OfModel) -> Iterator[None]:
+    def in_place_of(self, policy: Any) -> Iterator[None]:
         """Within this context the policy's model is this copy.
 
         Args:
-            policy: The policy, whose own model comes back afterwards.
+            policy: The `Policy`, whose own model comes back afterwards.
         """
         own = policy.model, policy._head
         policy.model, policy._head = self.model.eval(), self.head

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -16,15 +14,8 @@ from synthstats_lightning.scoring.estimators.psis import (
     psis_loo,
     tail_length,
 )
-
-
-@pytest.fixture(scope="module")
-def arviz():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import arviz
-
-        return arviz
+from tests.support.arviz_releases import log_likelihood_data, psislw
+from tests.support.arviz_releases import loo as arviz_loo
 
 
 def log_likelihood(draws: int, rows: int, seed: int = 0) -> np.ndarray:
@@ -35,37 +26,32 @@ def log_likelihood(draws: int, rows: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("draws", [400, 2000])
-def test_equals_arviz(arviz, draws):
+def test_equals_arviz(draws):
     values = log_likelihood(draws, 12)
-    expected, expected_k = arviz.psislw(-values.T.copy(), reff=1.0)
+    expected, expected_k = psislw(-values.T.copy())
     smoothed = psis(torch.as_tensor(-values))
     np.testing.assert_allclose(smoothed.pareto_k, expected_k, atol=1e-9)
     np.testing.assert_allclose(smoothed.log_weight.T, expected, atol=1e-9)
 
 
-def test_equals_arviz_where_ratios_differ_by_hundreds_of_orders(arviz):
+def test_equals_arviz_where_ratios_differ_by_hundreds_of_orders():
     values = np.random.default_rng(3).uniform(-3000.0, 0.0, size=(2000, 3))
     values[:, 1] *= 0.001
-    expected, expected_k = arviz.psislw(values.T.copy(), reff=1.0)
+    expected, expected_k = psislw(values.T.copy())
     smoothed = psis(torch.as_tensor(values))
     assert expected_k[0] > 30  # factors whose products overflow
     np.testing.assert_allclose(smoothed.pareto_k, expected_k, rtol=1e-9)
     np.testing.assert_allclose(smoothed.log_weight.T, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_loo_equals_arviz(arviz):
+def test_loo_equals_arviz():
     values = log_likelihood(2000, 9, seed=5)
-    data = arviz.from_dict(
-        posterior={"x": np.zeros((2, 1000))}, log_likelihood={"y": values.reshape(2, 1000, 9)}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = arviz.loo(data, pointwise=True, reff=1.0)
+    expected = arviz_loo(log_likelihood_data({"x": np.zeros((2, 1000))}, {"y": values.reshape(2, 1000, 9)}))
     loo = psis_loo(torch.as_tensor(values))
-    np.testing.assert_allclose(loo.pointwise, expected.loo_i.values, atol=1e-9)
-    np.testing.assert_allclose(loo.pareto_k, expected.pareto_k.values, atol=1e-9)
-    assert loo.elpd == pytest.approx(float(expected.elpd_loo), abs=1e-8)
-    assert loo.elpd_se == pytest.approx(float(expected.se), abs=1e-8)
+    np.testing.assert_allclose(loo.pointwise, expected.pointwise, atol=1e-9)
+    np.testing.assert_allclose(loo.pareto_k, expected.pareto_k, atol=1e-9)
+    assert loo.elpd == pytest.approx(expected.elpd, abs=1e-8)
+    assert loo.elpd_se == pytest.approx(expected.elpd_se, abs=1e-8)
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.2, 0.7, 1.1])
