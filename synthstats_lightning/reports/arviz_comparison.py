@@ -35,6 +35,8 @@ def compare(pointwise: Mapping[str, Float[np.ndarray, " rows"]], **settings: Any
     if not pointwise:
         raise ValueError("there is no model with leave-one-out scores that could be compared")
     arviz = arviz_module()
+    if "round_to" in inspect.signature(arviz.compare).parameters:
+        settings = {"round_to": "none", **settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # ArviZ's use of pandas, not ours
         return arviz.compare({name: elpd_data(rows) for name, rows in pointwise.items()}, **settings)

