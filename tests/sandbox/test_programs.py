@@ -250,9 +250,7 @@ def test_what_cannot_be_is_answered_with_what_to_write(line: str, sandbox: Any) 
         sandbox.build(f"{line}\n{LINEAR}", SCHEMA, COVARIATES)
 
 
-@pytest.mark.parametrize(
-    "line", ["pm.Normal('q', 0, sd=10)", "pm.Beta('q', alpha=2.0, beta=1.0, scale=3.0)"]
-)
+@pytest.mark.parametrize("line", ["pm.Normal('q', 0, sd=10)", "pm.Beta('q', alpha=2.0, beta=1.0, scale=3.0)"])
 def test_an_argument_that_a_distribution_does_not_have_is_an_error(line: str, sandbox: Any) -> None:
     source = LINEAR.replace("    a = pm", f"    {line}\n    a = pm", 1)
     assert line in source
