@@ -40,6 +40,7 @@ class ScoringServer(uvicorn.Server):
         self._admission = admission
         self._grace_s = grace_s
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._forced = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen, and says where."""
@@ -55,6 +56,26 @@ class ScoringServer(uvicorn.Server):
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._admission.stop, self._grace_s)
         super().handle_exit(sig, frame)
+        if self._loop is not None and self.force_exit:
+            self._loop.call_soon_threadsafe(self._forced.set)
+
+    async def ended_or_forced(self, running: asyncio.Future[None]) -> None:
+        """Returns when the server has ended, or is to end at once.
+
+        From Python 3.12 on it ends no sooner than its connections, which may still wait for a score.
+
+        Args:
+            running: The server as it runs, which is cancelled with this.
+        """
+        forced = asyncio.ensure_future(self._forced.wait())
+        either: set[asyncio.Future[Any]] = {running, forced}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
+        finally:
+            forced.cancel()
 
     def give_up(self) -> None:
         """Tells whoever still waits that the server stops: what is ended with it is no program's failure."""
@@ -123,13 +144,15 @@ async def serve(
     """
     try:
         server = make_server(scorer, settings, tasks, key)
+        running = asyncio.ensure_future(server.serve([listener]))
         try:
-            await server.serve([listener])
+            await server.ended_or_forced(running)
         finally:
             server.give_up()
     finally:
         # in the loop: whoever still waits for a score is told here
         await asyncio.to_thread(scorer.close)
+    await running
 
 
 def make_server(
