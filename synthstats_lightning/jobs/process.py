@@ -65,19 +65,20 @@ def run_process(
     """
     before = last_sequence(folder)
     _go_on(folder, kind)
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **(environment or {})},
-        start_new_session=True,  # a terminal's Ctrl-C comes by this process, once
-        # nobody would read what it says on standard error, which ends it at its next word
-        preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGTERM),
-    )
-    guard = Guard(process.pid, folder, kind, before, told)
     said: deque[str] = deque(maxlen=LAST_LINES)
-    listener = threading.Thread(target=_repeat, args=(process, said), daemon=True)
-    with _forwarding(process):
+    with _forwarding() as forward_to:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,  # a terminal's Ctrl-C comes by this process, once
+            # nobody would read what it says on standard error, which ends it at its next word
+            preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGTERM),
+        )
+        guard = Guard(process.pid, folder, kind, before, told)
+        forward_to(process)
+        listener = threading.Thread(target=_repeat, args=(process, said), daemon=True)
         listener.start()
         status = process.wait()
         listener.join(timeout=5.0)  # a worker that outlives it for a moment may hold the pipe
@@ -160,21 +161,38 @@ def _repeat(process: subprocess.Popen[bytes], said: deque[str]) -> None:
 
 
 @contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Passes signals on within this context; only the main thread of a process can."""
+def _forwarding() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Passes signals on within this context to the process that is told; only a main thread can.
+
+    Those that come before there is a process to tell, which would end this one and leave no result, are
+    passed on as soon as there is one.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda process: None
         return
+    told: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def send(number: int) -> None:
+        if told[0].poll() is None:
+            told[0].send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
 
     def forward(number: int, frame: object) -> None:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
+        if told:
+            send(number)
+        else:
+            early.append(number)
+
+    def forward_to(process: subprocess.Popen[bytes]) -> None:
+        told.append(process)
+        for number in early:
+            send(number)
 
     # what is ignored already, as SIGHUP under nohup, is none of this job's, nor of its training
     heeded = [number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, forward) for number in heeded}
     try:
-        yield
+        yield forward_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

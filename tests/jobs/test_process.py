@@ -76,6 +76,33 @@ def test_a_result_however_it_ends(tmp_path: Path, end: str, capsys: Any) -> None
         assert "error: policy must be there" in capsys.readouterr().err
 
 
+def test_a_signal_before_there_is_a_training_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class AskedToEnd(Guard):
+        """A guard in whose beginning the one that watches is asked to end."""
+
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            super().__init__(*args, **settings)
+
+    # where the signal is not caught yet, this ends the test and not the session
+    monkeypatch.setattr("synthstats_lightning.jobs.process.Guard", AskedToEnd)
+    former = signal.signal(signal.SIGTERM, _unexpected)
+    try:
+        ended = run_process(["-S", "-c", "import time; time.sleep(60)"], tmp_path, "rl")
+        assert signal.getsignal(signal.SIGTERM) is _unexpected
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert ended.status == 128 + signal.SIGTERM
+    assert json.loads((tmp_path / "result.json").read_text())["status"] == "failed"
+
+
+def _unexpected(number: int, frame: object) -> None:
+    """Stands where a signal that nobody passes on would end the process."""
+    raise AssertionError(f"{signal.Signals(number).name} was not passed on")
+
+
 def test_what_a_run_said_itself_is_kept(tmp_path: Path) -> None:
     log = EventLog(tmp_path / EVENTS)
     log.append("sft.failed", 3, {"error": "of the time before"})
