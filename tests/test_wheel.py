@@ -7,6 +7,8 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LARGEST = 16e6
+"""Bytes that the package is to have at most, bundled policies included."""
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -20,6 +22,7 @@ def test_every_configuration_is_in_the_wheel(tmp_path):
     done = subprocess.run([*command, "-w", tmp_path, source], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.stat().st_size <= LARGEST
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
     for folder, place in (("configs", "synthstats_lightning/configs"), ("synthstats_lightning",) * 2):
