@@ -4,13 +4,17 @@ import functools
 
 import pytest
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch.utils.data import DataLoader
 
 from synthstats_lightning import GFlowNetModule, TrajectoryBalance
+from synthstats_lightning.learning.prompts import PromptRequests
+from synthstats_lightning.learning.sampling_module import PROGRAMS
 from synthstats_lightning.learning.specification import specify
 from synthstats_lightning.objectives import LogVariance
 from synthstats_lightning.policy import LoraSettings, SamplingSettings
 from synthstats_lightning.replay import ReplayBuffer, ReplayLoader, Trajectory
+from synthstats_lightning.tasks import get_task
 
 # the data module of these tests is a bare loader
 pytestmark = pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`")
@@ -43,6 +47,25 @@ def trainer(tmp_path, **more):
         default_root_dir=tmp_path,
         **{**quiet, "max_steps": 3, "enable_checkpointing": False, "accelerator": "cpu", **more},
     )
+
+
+class Counts(Callback):
+    """How many programs each validation batch asked for: in the sanity check, and after training."""
+
+    def __init__(self):
+        self.before, self.after = [], []
+
+    def on_validation_batch_end(self, trainer, pl_module, outputs, *batch, **more):
+        counts = self.before if trainer.sanity_checking else self.after
+        counts.append(len(outputs[PROGRAMS].sources))
+
+
+def test_sanity_check_asks_for_few_programs(tmp_path):
+    module, counts = made(sampling=SamplingSettings(max_new_tokens=4)), Counts()
+    requests = DataLoader(PromptRequests([get_task("dugongs")], 30, 20), batch_size=None)
+    more = {"callbacks": [counts], "limit_val_batches": 1.0, "num_sanity_val_steps": 2}
+    trainer(tmp_path, **more).fit(module, loader(module), requests)
+    assert (counts.before, counts.after) == ([8, 8], [20, 10])
 
 
 def test_optimizer_has_named_groups_and_no_frozen_parameter():

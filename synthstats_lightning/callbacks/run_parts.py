@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from synthstats_lightning.confinement import Level
 from synthstats_lightning.module import GFlowNetModule
@@ -89,6 +89,7 @@ def register_prompts(
 ) -> None:
     """Gives a buffer the prompts, and the prior's; warns of more covariates than the policy was made for.
 
+    Where the policy was made to read a digest and is shown none, it says so.
     No warning is due where the policy tells of the columns itself and a digest says of which.
 
     Args:
@@ -108,6 +109,11 @@ def register_prompts(
         chosen = not policy.spelling.plain and prompt.facts is not None and prompt.facts.digest is not None
         if chosen:
             continue
+        if not policy.spelling.plain and isinstance(task, TableTask):
+            rank_zero_info(
+                f"policy {policy.name!r} was made to read a digest of the data, and the prompt for task"
+                f" {task.name!r} shows none: with `proposal: digest` it writes of what the rows say"
+            )
         number = len(task.understood.covariates) if isinstance(task, TableTask) else 0
         if warning := too_many_covariates(config, policy.name, task.name, number):
             rank_zero_warn(warning)

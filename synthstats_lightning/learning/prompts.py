@@ -45,6 +45,15 @@ class PromptBatch:
         task_index = self.task_index.to(device, non_blocking=non_blocking)
         return PromptBatch(self.prompts, task_index, self.num_samples, self.batch_index, self.environments)
 
+    def at_most(self, programs: int) -> PromptBatch:
+        """The same request for fewer programs.
+
+        Args:
+            programs: Most programs a task.
+        """
+        number = min(self.num_samples, programs)
+        return PromptBatch(self.prompts, self.task_index, number, self.batch_index, self.environments)
+
 
 class PromptRequests(Sequence[PromptBatch]):
     """Requests that ask for some programs of every task, in the words of the moment when they are taken.

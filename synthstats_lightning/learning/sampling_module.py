@@ -35,6 +35,8 @@ from synthstats_lightning.tasks import Prompt
 
 PROGRAMS = "programs"
 """Under this key `validation_step` and `test_step` return what they sampled."""
+SANITY_PROGRAMS = 8
+"""Programs a task, at most, in a batch of the sanity check, which is to show that validation works at all."""
 
 
 class SamplingModule(LightningModule):
@@ -77,6 +79,8 @@ class SamplingModule(LightningModule):
         if isinstance(batch, TrajectoryBatch):
             self._imitation_step(batch, "val")
             return None
+        if self.trainer.sanity_checking:
+            batch = batch.at_most(SANITY_PROGRAMS)
         return self._evaluation_step(batch, "val")
 
     def test_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, SampledPrograms]:
