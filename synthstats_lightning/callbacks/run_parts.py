@@ -23,6 +23,7 @@ from synthstats_lightning.sandbox import SandboxLimits
 from synthstats_lightning.scoring.reward import Reward
 from synthstats_lightning.scoring.settings import EngineSettings
 from synthstats_lightning.tasks import Prompt, TableTask, Task
+from synthstats_lightning.tasks.proposal import rows_that_count
 
 
 def run_folder(trainer: Trainer) -> Path:
@@ -109,7 +110,7 @@ def register_prompts(
         chosen = not policy.spelling.plain and prompt.facts is not None and prompt.facts.digest is not None
         if chosen:
             continue
-        if not policy.spelling.plain and isinstance(task, TableTask):
+        if not policy.spelling.plain and rows_that_count(task):
             rank_zero_info(
                 f"policy {policy.name!r} was made to read a digest of the data, and the prompt for task"
                 f" {task.name!r} shows none: with `proposal: digest` it writes of what the rows say"
