@@ -18,7 +18,7 @@ from synthstats_lightning.programs.failure import FailureCategory, ProgramFailur
 from synthstats_lightning.scoring.density.target import pointwise
 from synthstats_lightning.scoring.engine import score_graph
 from synthstats_lightning.scoring.marginals.density import Density, build_density
-from synthstats_lightning.scoring.marginals.labels import plan
+from synthstats_lightning.scoring.marginals.labels import chain
 from synthstats_lightning.scoring.marginals.labels.chain import StepByStep, find_chain
 from tests.scoring.marginals import test_labels
 from tests.scoring.marginals.test_labels import G, X, compare, graph_of, markov
@@ -72,9 +72,10 @@ CHAINS: dict[str, Callable[[Any], None]] = {
 }
 
 
+@pytest.mark.parametrize("widest", [chain.WIDEST, 0.0])
 @pytest.mark.parametrize("name", CHAINS)
-def test_chain_is_the_sum_over_all_states(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_SHARED", 1)
+def test_chain_is_the_sum_over_all_states(name: str, widest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "WIDEST", widest)
     monkeypatch.setitem(test_labels.CASES, name, (CHAINS[name], True))
     labels = test_labels.density_of(name).compiled.labels
     assert labels is not None
@@ -199,6 +200,7 @@ def test_states_that_three_read_together_are_no_chain() -> None:
 def test_a_ring_is_no_chain() -> None:
     labels = test_labels.density_of("a short chain").compiled.labels
     assert labels is not None
+    assert len(labels.plan.sites) == 4
     ring = np.array([[0, -1, 0], [0, 0, -1], [-1, 0, 0]])
     assert find_chain(labels.plan.sites[:3], ring) is None
     assert find_chain(labels.plan.sites[:3], ring[:, :2]) is not None

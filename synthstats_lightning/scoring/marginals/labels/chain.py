@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.labels.dependence import MANY, NONE
-from synthstats_lightning.scoring.marginals.labels.elimination import other_units
+from synthstats_lightning.scoring.marginals.labels.elimination import WIDEST, other_units
 from synthstats_lightning.scoring.marginals.labels.sites import Site
 
 IMPOSSIBLE = -1e300
@@ -85,13 +85,7 @@ class StepByStep(NamedTuple):
         passes = self._passes(factors, back=True)
         rows = replaced.shape[-1]
         step, unit = self.step[:rows], self.unit[:rows]
-        # of the possible and of the impossible factors apart, so that one less of them leaves the others
-        possible = factors.isfinite()
-        finite = torch.where(possible, factors, 0.0)
-        missing = (~possible).to(factors.dtype)
-        others = self._of_rows(self._pairs(finite), rows) - self._turned(finite[..., :rows])
-        lost = self._of_rows(self._pairs(missing), rows) - self._turned(missing[..., :rows])
-        others = torch.where(lost > 0.5, IMPOSSIBLE, others)
+        others = self._others(factors, rows)
         added = self._turned(replaced).clamp_min(IMPOSSIBLE)
         before = passes.before[step, :, :, unit].movedim(0, -1)
         after = passes.after[step, :, :, unit].movedim(0, -1)
@@ -134,6 +128,20 @@ class StepByStep(NamedTuple):
         """The first elements' factors by the state before and the state, whichever axis these have."""
         even = self.step[: factors.shape[-1]] % 2 == 0
         return torch.where(even, factors.transpose(1, 2), factors)
+
+    def _others(self, factors: Tensor, rows: int) -> Tensor:
+        """What the steps of the first elements have without these `[particles, before, states, rows]`."""
+        possible = factors.isfinite()
+        lowest = factors.new_tensor(-4.0 * factors.shape[-1] * WIDEST)
+        if bool((factors.abs().where(possible, 0.0) < WIDEST).all()):
+            # no sum of what is possible comes near one with something impossible in it: one sum tells both
+            finite = torch.where(possible, factors, lowest)
+            others = self._of_rows(self._pairs(finite), rows) - self._turned(finite[..., :rows])
+            return torch.where(others < 0.5 * lowest, IMPOSSIBLE, others)
+        finite, missing = torch.where(possible, factors, 0.0), (~possible).to(factors.dtype)
+        others = self._of_rows(self._pairs(finite), rows) - self._turned(finite[..., :rows])
+        lost = self._of_rows(self._pairs(missing), rows) - self._turned(missing[..., :rows])
+        return torch.where(lost > 0.5, IMPOSSIBLE, others)
 
     def _of_rows(self, pairs: Tensor, rows: int) -> Tensor:
         """What the steps of the first elements have `[particles, before, states, rows]`."""

@@ -31,6 +31,8 @@ from synthstats_lightning.scoring.marginals.labels.sites import (
     joined,
 )
 
+FEWEST_STEPS = 2
+"""Parameters that follow each other of which pairs of states are as many as joint states."""
 MAX_TABLE = 200_000
 """Most joint states times factors where each has a density of its own: what one particle costs."""
 
@@ -67,8 +69,8 @@ def make_plan(
     """How to sum a model's discrete parameters out; `None` if it has none.
 
     Elements of one parameter are summed side by side where every row of the response (and every prior that
-    they enter) depends on one of them at most, jointly otherwise. Parameters that follow each other, of more
-    joint states than can be summed, are summed out step by step.
+    they enter) depends on one of them at most, jointly otherwise. Parameters that follow each other are
+    summed out step by step.
 
     Args:
         graph: The model graph.
@@ -92,11 +94,10 @@ def make_plan(
         dependent = frozenset(i for found in values for i, part in enumerate(found) if part is not None)
         factors = _factors(graph, sites, dependent)
         table = _dependences(graph, shapes, sites, values, factors)
-        if math.prod(site.num_states for site in sites) > MOST_SHARED:
-            chain = find_chain(sites, table)
-            if chain is not None:
-                own = chain.elimination.unit[: shapes[graph.response][0]].numpy()
-                return Plan(chain.sites, chain.elimination, factors, dependent, own)
+        chain = find_chain(sites, table) if len(sites) > FEWEST_STEPS else None
+        if chain is not None:
+            own = chain.elimination.unit[: shapes[graph.response][0]].numpy()
+            return Plan(chain.sites, chain.elimination, factors, dependent, own)
         # one unit couples everything: whether a factor depends on it makes no difference
         table = np.where([[site.separate] for site in sites], table, 0)
         order = sorted(range(len(sites)), key=lambda i: (-sites[i].num_units, i))
