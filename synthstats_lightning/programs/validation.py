@@ -25,9 +25,11 @@ from synthstats_lightning.programs.operations import MAX_INPUTS, OPERATIONS
 from synthstats_lightning.programs.shapes import Shape, check_shape, is_int, size
 from synthstats_lightning.programs.simplify import reachable
 
-MAX_NODES = 2_000
-"""Most nodes of a graph."""
-MAX_CHAIN = 1_000
+MAX_NODES = 8_000
+"""Most nodes of a graph: some hundred steps of a loop over single numbers."""
+MAX_FOLLOWED = 4_000_000
+"""Most random nodes times nodes: each of the former is followed through the graph."""
+MAX_CHAIN = 4_000
 """Longest chain of nodes that depend on each other."""
 MAX_ELEMENTS = 1_000_000
 """Most elements of one node."""
@@ -76,6 +78,12 @@ def parse_graph(document: str | bytes, schema: DataSchema) -> ModelGraph:
             f"{len(content['nodes'])} nodes, more than {MAX_NODES}: every step of a loop over single numbers"
             " is several. Let a step be of whole vectors (a state of all species at once, say), or"
             " take fewer, longer steps"
+        )
+    random = sum(isinstance(entry, dict) and entry.get("op") == "random" for entry in content["nodes"])
+    if random * len(content["nodes"]) > MAX_FOLLOWED:
+        bad_graph(
+            f"{random} random variables in a graph of {len(content['nodes'])} nodes, too many to follow each:"
+            " several of one distribution are one vector (shape=)"
         )
     for entry in content["nodes"]:
         try:

@@ -260,16 +260,24 @@ def test_latent_dimensions_are_limited() -> None:
 def test_chains_elements_and_work_are_limited() -> None:
     w = Writer()
     x = w.const(0.5)
-    for _ in range(1_500):
+    for _ in range(4_001):
         x = w.op("sin", x)
     assert "chain" in failure(w.document(response=x)).message
 
     w = Writer()
-    places = [w.const(0.5) for _ in range(2_001)]
+    places = [w.const(0.5) for _ in range(8_001)]
     said = failure(w.document(response=places[-1]))
     assert said.category is BAD
-    assert "2001 nodes, more than 2000" in said.message
+    assert "8001 nodes, more than 8000" in said.message
     assert "whole vectors" in said.message
+
+    w = Writer()
+    zero, one = w.const(0.0), w.const(1.0)
+    total = zero
+    for k in range(1_500):
+        total = w.op("add", total, w.draw("Normal", zero, one, name=f"x{k}"))
+    w.respond("Normal", total, one)
+    assert "1501 random variables" in failure(w.document()).message
 
     w = Writer()
     x = w.op("broadcast_to", w.const(0.5), shape=[10**6])

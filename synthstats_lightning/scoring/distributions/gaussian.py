@@ -52,6 +52,9 @@ def squared_distance(
         flat = residual.reshape(math.prod(batch), residual.shape[-1])
         whitened: Tensor = torch.linalg.solve_triangular(lower.reshape(lower.shape[-2:]), flat.T, upper=False)
         return whitened.square().sum(0).reshape(batch)
+    if lower.shape[-3] == 1:  # vectors that share a covariance are right-hand sides of one solution
+        whitened = torch.linalg.solve_triangular(lower.squeeze(-3), residual.mT, upper=False)
+        return whitened.square().sum(-2)
     whitened = torch.linalg.solve_triangular(lower, residual.unsqueeze(-1), upper=False)
     return whitened.square().sum((-2, -1))
 

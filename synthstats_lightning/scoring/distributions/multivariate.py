@@ -124,12 +124,28 @@ def normal_blocks(
         changed[:, blocks] = total[:, None, None] + change
         return Subsets(*(x.nan_to_num(nan=-math.inf, neginf=-math.inf) for x in (total, changed)))
 
+    def part(value: Tensor, given: Tensor, mu: Tensor, entries: Tensor) -> Tensor:
+        residual = (value - mu).reshape(-1, value.shape[-1])[:, blocks]
+        cov = covariances(entries.reshape(-1, entries.shape[-1]))
+        total = residual.new_zeros(max(len(residual), len(cov)))
+        # blocks of which the same entries are given have one factor where they have one covariance
+        patterns, pattern_of = torch.unique(given[blocks], dim=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            some, own = pattern_of == number, torch.nonzero(pattern)[:, 0]
+            here = (cov if cov.shape[1] == 1 else cov[:, some])[..., own[:, None], own]
+            lower, exists = cholesky_factor(here)
+            distance = squared_distance(residual[:, some][..., own], lower)
+            density = -0.5 * distance - log_determinant(lower) - len(own) * HALF_LOG_TWO_PI
+            total = total + torch.where(exists, density, -math.inf).sum(-1)
+        return total.nan_to_num(nan=-math.inf, neginf=-math.inf)
+
     return Distribution(
         entry=_NORMAL_BLOCKS,
         inside=real_vector,
         log_kernel=log_kernel,
         sample=sample,
         subsets=subsets,
+        part=part,
         subsets_width=lambda entries, out: blocks.numel() * blocks.shape[1],
     )
 

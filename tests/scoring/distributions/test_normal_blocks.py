@@ -44,6 +44,8 @@ def test_parts_are_those_of_the_dense_normal(each: bool, missing: tuple[int, ...
     given = torch.ones(N, dtype=torch.bool)
     given[list(missing)] = False
     found = distribution.subsets(value, given, mu, entries)
+    assert distribution.part is not None
+    torch.testing.assert_close(distribution.part(value, given, mu, entries), found.given)
 
     def wanted(particle: int, which: torch.Tensor) -> float:
         if not bool(which.any()):

@@ -139,6 +139,13 @@ def markov(y: Any) -> None:
     pm.Normal("y", level[pt.stack(states)[np.array([0, 0, 1, 2, 3, 3])]], 1, observed=y)
 
 
+def raters(y: Any) -> None:
+    """Two indices, of which one is a label; the label of the first kind is the last one."""
+    z = pm.Bernoulli("z", 0.4, shape=2)
+    theta = pm.Normal("theta", 0, 1, shape=(3, 2))
+    pm.Normal("y", theta[G, z[ITEM] - 1], 1, observed=y)
+
+
 def some_rows(y: Any) -> None:
     z = pm.Bernoulli("z", 0.4, shape=2)
     mu = pm.Normal("mu", 0, 1)
@@ -160,6 +167,7 @@ CASES: dict[str, tuple[Callable[[Any], None], bool]] = {
     "latent counts": (latent_count, True),
     "beta-binomial": (beta_binomial, True),
     "a short chain": (markov, True),
+    "labels among two indices": (raters, True),
     "labels of some rows": (some_rows, False),
 }
 SINGLE = 2e-7

@@ -92,7 +92,10 @@ def _of_stack(walk: Walk, source: Entry, static: list[Any]) -> tuple[Entry, list
 
 
 def _several(walk: Walk, source: Entry, arrays: list[tuple[int, Entry]]) -> Entry | None:
-    """Several arrays of integers on neighbouring axes, as one `take` along these axes made one."""
+    """Several arrays of integers on neighbouring axes, as one `take` along these axes made one.
+
+    Those that depend on a discrete latent are taken to be in range, counted from the end where negative.
+    """
     builder = walk.builder
     first, count = arrays[0][0], len(arrays)
     if [axis for axis, _ in arrays] != list(range(first, first + count)):
@@ -100,11 +103,10 @@ def _several(walk: Walk, source: Entry, arrays: list[tuple[int, Entry]]) -> Entr
     lengths = source.shape[first : first + count]
     flat: Entry | None = None
     for length, (_, position) in zip(lengths, arrays, strict=True):
-        if position.value is None or position.value.size == 0:
+        known = position.value
+        if known is not None and (known.size == 0 or known.min() < -length or known.max() >= length):
             return None
-        if position.value.min() < -length or position.value.max() >= length:
-            return None
-        if position.value.min() < 0:
+        if known is None or known.min() < 0:
             position = builder.apply("mod", position, builder.constant(length))
         if flat is None:
             flat = position

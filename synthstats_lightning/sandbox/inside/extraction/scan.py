@@ -11,8 +11,8 @@ from synthstats_lightning.programs.validation import MAX_CHAIN, MAX_NODES
 from synthstats_lightning.sandbox.inside.extraction import loops
 from synthstats_lightning.sandbox.inside.extraction.builder import Entry, Walk
 
-_MOST_APPLICATIONS = 10 * MAX_NODES
-"""Operations after which unrolling is not tried: casts and shapes vanish, but not nine in ten."""
+_MOST_APPLICATIONS = 5 * MAX_NODES
+"""Operations after which unrolling is not tried: casts and shapes vanish, but not four in five."""
 
 
 def unrolled(walk: Walk, node: Any) -> dict[Any, Entry]:

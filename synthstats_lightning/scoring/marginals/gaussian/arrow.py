@@ -8,7 +8,6 @@ them and all groups.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_variances, ties
-from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+from synthstats_lightning.scoring.marginals.gaussian.pattern import InnerFirst, ties
 
 LARGEST_GROUP = 8
 """Elements of a group: its factor is written out operation by operation."""
@@ -151,17 +149,13 @@ def _arrow(inner: Bool[Tensor, " size"], label: Int[Tensor, " size"], size: int)
     return Arrow(size, groups, core, place, place.diagonal()[:size].clone())
 
 
-class ArrowFactor:
-    """The triangular factor of a precision of an arrow's shape, groups before the core.
+class ArrowFactor(InnerFirst):
+    """The triangular factor of a precision of an arrow's shape, groups before the core; see `InnerFirst`.
 
     Args:
         arrow: Where the precision's entries are.
         precision: Its entries `[numbers + 1, particles]`, all finite where usable.
         usable: Where they are a model's; the identity elsewhere `[particles]`.
-
-    Attributes:
-        exists: Where the precision is positive definite `[particles]`.
-        half_log_determinant: Half the log of the precision's determinant `[particles]`.
     """
 
     def __init__(
@@ -171,15 +165,17 @@ class ArrowFactor:
         usable: Bool[Tensor, " particles"],
     ) -> None:
         self._arrow = arrow
-        groups, each = arrow.groups.shape
-        count, particles = len(arrow.core), precision.shape[1]
-        identity = precision.new_zeros(len(precision), 1).index_fill(0, arrow.diagonal, 1.0)
-        precision = torch.where(usable, precision, identity)
+        super().__init__(arrow, arrow.groups.T, precision, usable)
+
+    def _eliminate(self, precision: Float[Tensor, "numbers particles"]) -> Bool[Tensor, " particles"]:
+        """Factors; where that is possible."""
+        arrow, particles = self._arrow, precision.shape[1]
+        (groups, each), count = arrow.groups.shape, len(arrow.core)
         inner, edge = groups * each**2, groups * each * (each + count)
         diagonal = precision[:inner].reshape(each, each, groups, particles)
         border = precision[inner:edge].reshape(each, count, groups, particles)
         absent = (arrow.groups == arrow.size).to(torch.float64).T[:, :, None]
-        exists = usable
+        holds = torch.ones(particles, dtype=torch.bool)
         lower: list[list[Tensor]] = []
         reach: list[Tensor] = []
         for k in range(each):
@@ -192,74 +188,40 @@ class ArrowFactor:
             pivot = diagonal[k, k] + absent[k]
             for entry in row:
                 pivot = pivot - entry.square()
-            holds = pivot > 0
-            exists = exists & holds.all(0)
-            row.append(torch.where(holds, pivot, 1.0).sqrt())
+            holds = holds & (pivot > 0).all(0)
+            row.append(torch.where(pivot > 0, pivot, 1.0).sqrt())
             rest = border[k]
             for entry, other in zip(row, reach, strict=False):
                 rest = rest - entry * other
             lower.append(row)
             reach.append(rest / row[k])
-        self._lower = lower
-        self._reach = torch.stack(reach)
-        half = precision[edge:-1].reshape(count, count, particles).permute(2, 0, 1)
-        across = self._across
-        # both halves, although a factor reads one: its gradient is shared among them
-        schur = half + half.tril(-1).mT - across @ across.mT
-        eye = torch.eye(count, dtype=precision.dtype)
-        exists = exists & schur.flatten(1).isfinite().all(1)
-        core, info = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], schur, eye))
-        if bool((info != 0).any()):
-            exists = exists & (info == 0)
-            core = torch.linalg.cholesky_ex(torch.where(exists[:, None, None], schur, eye)).L
-        self._core = core
-        self.exists = exists
-        logs = sum((row[-1].log().sum(0) for row in lower), torch.zeros(particles, dtype=precision.dtype))
-        self.half_log_determinant: Tensor = logs + core.diagonal(dim1=1, dim2=2).log().sum(1)
+        self._lower, self._reach = lower, torch.stack(reach)
+        across = self._reach.permute(3, 1, 0, 2).flatten(2)
+        return self._factor_core(self._corner(precision) - across @ across.mT, holds)
 
-    @property
-    def _across(self) -> Float[Tensor, "particles core inner"]:
-        """The factor's rows of the core, but for their last columns."""
-        return self._reach.permute(3, 1, 0, 2).flatten(2)
-
-    def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
-        """The precision's inverse times a vector, whose last number belongs nowhere."""
-        return self.solve_each(right[:-1].T[:, None])[:, 0]
-
-    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
-        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
-        return self.away_each(noise[:, None])[:, 0]
+    def _log_pivots(self) -> Float[Tensor, " particles"]:
+        return torch.stack([row[-1] for row in self._lower]).log().sum((0, 1))
 
     def solve_each(
         self, right: Float[Tensor, "particles points size"]
     ) -> Float[Tensor, "particles points size"]:
         """As `solve`, for several vectors of each particle."""
         vectors = right.permute(2, 1, 0)
-        inner = self._forward(self._by_point(vectors))
+        inner = self._forward(self._by_place(vectors))
         core = vectors[self._arrow.core] - torch.einsum("ecgp,engp->cnp", self._reach, inner)
-        core = torch.cholesky_solve(core.permute(2, 0, 1), self._core).permute(1, 2, 0)
-        return self._joined_each(inner, core)
+        return self._given_core(inner, self._core_solved(core))
 
     def away_each(
         self, noise: Float[Tensor, "particles points size"]
     ) -> Float[Tensor, "particles points size"]:
         """As `away`, for several vectors of each particle."""
         vectors = noise.permute(2, 1, 0)
-        core = torch.linalg.solve_triangular(
-            self._core.mT, vectors[self._arrow.core].permute(2, 0, 1), upper=True
-        ).permute(1, 2, 0)
-        return self._joined_each(self._by_point(vectors), core)
+        return self._given_core(self._by_place(vectors), self._core_away(vectors[self._arrow.core]))
 
-    def _by_point(self, vectors: Tensor) -> Float[Tensor, "each points groups particles"]:
-        padded = torch.cat([vectors, torch.zeros_like(vectors[:1])])
-        return padded[self._arrow.groups.T].transpose(1, 2)
-
-    def _joined_each(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles points size"]:
+    def _given_core(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles points size"]:
         """Vectors whose groups are solved forwards, and whose cores are solved."""
         inner = self._back(inner - torch.einsum("ecgp,cnp->engp", self._reach, core))
-        whole = inner.new_zeros(self._arrow.size + 1, *core.shape[1:])
-        whole = whole.index_copy(0, self._arrow.groups.T.reshape(-1), inner.transpose(1, 2).flatten(0, 1))
-        return whole.index_copy(0, self._arrow.core, core)[:-1].permute(2, 1, 0).contiguous()
+        return self._joined(inner, core)
 
     def dense_covariance(self) -> Float[Tensor, "particles size size"]:
         """The precision's whole inverse."""
@@ -297,11 +259,9 @@ class ArrowFactor:
 
     def select(self, index: Int[Tensor, " chosen"]) -> ArrowFactor:
         """That of some of the particles."""
-        found = copy.copy(self)
-        found.exists, found.half_log_determinant = self.exists[index], self.half_log_determinant[index]
+        found = super().select(index)
         found._lower = [[entry[:, index] for entry in row] for row in self._lower]
-        found._reach, found._core = self._reach[..., index], self._core[index]
-        found.__dict__.pop("covariance", None)
+        found._reach = self._reach[..., index]
         return found
 
     def _forward(self, right: Float[Tensor, "each ..."]) -> Float[Tensor, "each ..."]:
@@ -323,11 +283,3 @@ class ArrowFactor:
                 rest = rest - self._lower[later][k] * value
             found.append(rest / self._lower[k][k])
         return torch.stack(found[::-1])
-
-    def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
-        """Variances of what rows make of the block, before they are divided by their scales.
-
-        Args:
-            rows: Residuals that are affine in the block, among those that the arrow was found for.
-        """
-        return pattern_variances(self._arrow, self.covariance, rows)

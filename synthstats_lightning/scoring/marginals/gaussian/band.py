@@ -9,7 +9,6 @@ chains.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -22,8 +21,7 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from torch import Tensor
 
 from synthstats_lightning.scoring.marginals.gaussian.halved import HalvedFactor
-from synthstats_lightning.scoring.marginals.gaussian.pattern import pattern_variances, ties
-from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+from synthstats_lightning.scoring.marginals.gaussian.pattern import InnerFirst, ties
 
 WIDEST = 6
 """Places before it that an element may be tied to: a factor is written out operation by operation."""
@@ -158,31 +156,23 @@ def _band(chains: Int[Tensor, "length chains"], width: int, core: Tensor, size: 
     return Band(size, chains, width, core, place, place.diagonal()[:size].clone())
 
 
-class BandFactor:
-    """The triangular factor of a precision of chains, chains before the core.
+class BandFactor(InnerFirst):
+    """The triangular factor of a precision of chains, chains before the core; see `InnerFirst`.
 
     Args:
         band: Where the precision's entries are.
         precision: Its entries `[numbers + 1, particles]`, all finite where usable.
         usable: Where they are a model's; the identity elsewhere `[particles]`.
-
-    Attributes:
-        exists: Where the precision is positive definite `[particles]`.
-        half_log_determinant: Half the log of the precision's determinant `[particles]`.
     """
 
     def __init__(
         self, band: Band, precision: Float[Tensor, "numbers particles"], usable: Bool[Tensor, " particles"]
     ) -> None:
         self._band = band
-        self._identity = precision.new_zeros(len(precision), 1).index_fill(0, band.diagonal, 1.0)
-        self.exists: Tensor = usable
-        holds = self._eliminate(torch.where(usable, precision, self._identity))
-        if not bool(holds.all()):
-            self.exists = usable & holds
-            self._eliminate(torch.where(self.exists, precision, self._identity))
-        logs = torch.stack([row[0] for row in self._lower]).log().sum((0, 1))
-        self.half_log_determinant: Tensor = logs + self._core.diagonal(dim1=1, dim2=2).log().sum(1)
+        super().__init__(band, band.chains, precision, usable)
+
+    def _log_pivots(self) -> Float[Tensor, " particles"]:
+        return torch.stack([row[0] for row in self._lower]).log().sum((0, 1))
 
     def _eliminate(self, precision: Float[Tensor, "numbers particles"]) -> Bool[Tensor, " particles"]:
         """Factors; where that is possible."""
@@ -214,24 +204,11 @@ class BandFactor:
                 reach.append(rest / row[0])
         self._lower, self._reach = lower, reach
         holds = (torch.stack(pivots) > 0).all(0).all(0)
-        half = precision[edge:-1].reshape(count, count, particles).permute(2, 0, 1)
-        schur = half + half.tril(-1).mT
+        schur = self._corner(precision)
         if count:
             across = torch.stack(reach).permute(3, 1, 0, 2).flatten(2)
             schur = schur - across @ across.mT
-        holds = holds & schur.flatten(1).isfinite().all(1)
-        eye = torch.eye(count, dtype=precision.dtype)
-        self._core, info = torch.linalg.cholesky_ex(torch.where(holds[:, None, None], schur, eye))
-        found: Tensor = holds & (info == 0)
-        return found
-
-    def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
-        """The precision's inverse times a vector, whose last number belongs nowhere."""
-        return self.solve_each(right[:-1].T[:, None])[:, 0]
-
-    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
-        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
-        return self.away_each(noise[:, None])[:, 0]
+        return self._factor_core(schur, holds)
 
     def solve_each(
         self, right: Float[Tensor, "particles points size"]
@@ -247,7 +224,7 @@ class BandFactor:
         core = vectors[self._band.core]
         if self._reach:
             core = core - torch.einsum("lkcp,lncp->knp", torch.stack(self._reach), torch.stack(found))
-            core = torch.cholesky_solve(core.permute(2, 0, 1), self._core).permute(1, 2, 0)
+            core = self._core_solved(core)
         return self._joined(self._back(found, core), core)
 
     def away_each(
@@ -257,8 +234,7 @@ class BandFactor:
         vectors = noise.permute(2, 1, 0)
         core = vectors[self._band.core]
         if self._reach:
-            core = torch.linalg.solve_triangular(self._core.mT, core.permute(2, 0, 1), upper=True)
-            core = core.permute(1, 2, 0)
+            core = self._core_away(core)
         return self._joined(self._back(self._by_place(vectors), core), core)
 
     @cached_property
@@ -304,29 +280,16 @@ class BandFactor:
             parts += [torch.stack(mixed, 1).reshape(-1, particles), core.reshape(-1, particles)]
         return torch.cat([*parts, core.new_zeros(1, particles)])
 
-    def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
-        """Variances of what rows make of the block, before they are divided by their scales.
-
-        Args:
-            rows: Residuals that are affine in the block, among those that the band was found for.
-        """
-        return pattern_variances(self._band, self.covariance, rows)
-
     def select(self, index: Int[Tensor, " chosen"]) -> BandFactor:
         """That of some of the particles."""
-        found = copy.copy(self)
-        found.exists, found.half_log_determinant = self.exists[index], self.half_log_determinant[index]
+        found = super().select(index)
         found._lower = [[entry[:, index] for entry in row] for row in self._lower]
-        found._reach, found._core = [row[..., index] for row in self._reach], self._core[index]
-        found.__dict__.pop("covariance", None)
+        found._reach = [row[..., index] for row in self._reach]
         return found
 
-    def _by_place(self, vectors: Float[Tensor, "size points particles"]) -> tuple[Tensor, ...]:
-        """Elements at each place of the chains `[points, chains, particles]`; 0 behind shorter ones' ends."""
-        padded = torch.cat([vectors, torch.zeros_like(vectors[:1])])
-        return padded[self._band.chains].transpose(1, 2).unbind(0)
-
-    def _back(self, places: Sequence[Tensor], core: Float[Tensor, "core points particles"]) -> list[Tensor]:
+    def _back(
+        self, places: Sequence[Tensor] | Tensor, core: Float[Tensor, "core points particles"]
+    ) -> Tensor:
         """The transposed factor's inverse times vectors, given their part in the core."""
         found: dict[int, Tensor] = {}
         length, width = len(self._lower), self._band.width
@@ -337,11 +300,4 @@ class BandFactor:
             for on in range(1, min(width, length - 1 - here) + 1):
                 rest = rest - self._lower[here + on][on] * found[here + on]
             found[here] = rest / self._lower[here][0]
-        return [found[here] for here in range(length)]
-
-    def _joined(self, inner: Sequence[Tensor], core: Tensor) -> Float[Tensor, "particles points size"]:
-        """Elements of chains and core in the order of their columns."""
-        band, places = self._band, torch.stack(list(inner)).transpose(1, 2)
-        whole = places.new_zeros(band.size + 1, *places.shape[2:])
-        whole = whole.index_copy(0, band.chains.reshape(-1), places.flatten(0, 1))
-        return whole.index_copy(0, band.core, core)[:-1].permute(2, 1, 0).contiguous()
+        return torch.stack([found[here] for here in range(length)])

@@ -7,7 +7,6 @@ has binary digits, where one place after the other takes as many as there are pl
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -15,20 +14,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.scoring.marginals.gaussian.pattern import Pattern, pattern_variances
-from synthstats_lightning.scoring.marginals.gaussian.rows import Rows
+from synthstats_lightning.scoring.marginals.gaussian.pattern import Cored, InnerFirst
 
 
-class Chains(Pattern, Protocol):
+class Chains(Cored, Protocol):
     """The pattern of chains, of width 1, and a core: what `Band` is."""
 
     @property
     def chains(self) -> Int[Tensor, "length chains"]:
         """The column at each place of each chain, the pattern's size behind the end of shorter ones."""
-
-    @property
-    def core(self) -> Int[Tensor, " core"]:
-        """Columns of the core."""
 
 
 class _Half(NamedTuple):
@@ -51,33 +45,23 @@ class _Half(NamedTuple):
         return _Half(*(part[..., index] for part in self))
 
 
-class HalvedFactor:
-    """The factor of a precision of chains of width 1, chains before the core.
+class HalvedFactor(InnerFirst):
+    """The factor of a precision of chains of width 1, chains before the core; see `InnerFirst`.
 
     Args:
         band: Where the precision's entries are.
         precision: Its entries `[numbers + 1, particles]`, all finite where usable.
         usable: Where they are a model's; the identity elsewhere `[particles]`.
-
-    Attributes:
-        exists: Where the precision is positive definite `[particles]`.
-        half_log_determinant: Half the log of the precision's determinant `[particles]`.
     """
 
     def __init__(
         self, band: Chains, precision: Float[Tensor, "numbers particles"], usable: Bool[Tensor, " particles"]
     ) -> None:
         self._band = band
-        identity = precision.new_zeros(len(precision), 1).index_fill(0, band.diagonal, 1.0)
-        self.exists: Tensor = usable
-        holds = self._eliminate(torch.where(usable, precision, identity))
-        if not bool(holds.all()):
-            self.exists = usable & holds
-            self._eliminate(torch.where(self.exists, precision, identity))
-        logs = self._core.diagonal(dim1=1, dim2=2).log().sum(1)
-        for half in self._halves:
-            logs = logs + half.pivot.log().sum((0, 1))
-        self.half_log_determinant: Tensor = logs
+        super().__init__(band, band.chains, precision, usable)
+
+    def _log_pivots(self) -> Float[Tensor, " particles"]:
+        return torch.stack([half.pivot.log().sum((0, 1)) for half in self._halves]).sum(0)
 
     def _eliminate(self, precision: Float[Tensor, "numbers particles"]) -> Bool[Tensor, " particles"]:
         """Factors; where that is possible."""
@@ -87,8 +71,7 @@ class HalvedFactor:
         diagonal, tie = precision[:inner].reshape(2, length, number, particles)
         border = precision[inner:edge].reshape(count, length, number, particles)
         diagonal = diagonal + (band.chains == band.size).to(precision.dtype)[:, :, None]
-        half = precision[edge:-1].reshape(count, count, particles).permute(2, 0, 1)
-        schur = half + half.tril(-1).mT
+        schur = self._corner(precision)
         halves: list[_Half] = []
         holds = torch.ones(particles, dtype=torch.bool)
         while len(diagonal):
@@ -110,19 +93,7 @@ class HalvedFactor:
             border = border[:, ::2] - _moved(own * before, left, 0) - _moved(own * after, left, 1)
             tie = _padded(-before * after, left, 1)
         self._halves = halves
-        holds = holds & schur.flatten(1).isfinite().all(1)
-        eye = torch.eye(count, dtype=precision.dtype)
-        self._core, info = torch.linalg.cholesky_ex(torch.where(holds[:, None, None], schur, eye))
-        found: Tensor = holds & (info == 0)
-        return found
-
-    def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
-        """The precision's inverse times a vector, whose last number belongs nowhere."""
-        return self.solve_each(right[:-1].T[:, None])[:, 0]
-
-    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
-        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
-        return self.away_each(noise[:, None])[:, 0]
+        return self._factor_core(schur, holds)
 
     def solve_each(
         self, right: Float[Tensor, "particles points size"]
@@ -140,7 +111,7 @@ class HalvedFactor:
             rest = rest[::2] - _padded(own * half.before[:, None], left, 0)
             rest = rest - _padded(own * half.after[:, None], left, 1)
         if len(core):
-            core = torch.cholesky_solve(core.permute(2, 0, 1), self._core).permute(1, 2, 0)
+            core = self._core_solved(core)
         return self._joined(self._back(solved, core), core)
 
     def away_each(
@@ -150,8 +121,7 @@ class HalvedFactor:
         vectors = noise.permute(2, 1, 0)
         core, rest = vectors[self._band.core], self._by_place(vectors)
         if len(core):
-            core = torch.linalg.solve_triangular(self._core.mT, core.permute(2, 0, 1), upper=True)
-            core = core.permute(1, 2, 0)
+            core = self._core_away(core)
         parts: list[Tensor] = []
         for _ in self._halves:
             parts.append(rest[1::2] if len(rest) > 1 else rest)
@@ -192,27 +162,11 @@ class HalvedFactor:
         flat = [each.reshape(-1, particles) for each in parts]
         return torch.cat([*flat, core.reshape(-1, particles), core.new_zeros(1, particles)])
 
-    def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
-        """Variances of what rows make of the block, before they are divided by their scales.
-
-        Args:
-            rows: Residuals that are affine in the block, among those that the band was found for.
-        """
-        return pattern_variances(self._band, self.covariance, rows)
-
     def select(self, index: Int[Tensor, " chosen"]) -> HalvedFactor:
         """That of some of the particles."""
-        found = copy.copy(self)
-        found.exists, found.half_log_determinant = self.exists[index], self.half_log_determinant[index]
+        found = super().select(index)
         found._halves = [half.select(index) for half in self._halves]
-        found._core = self._core[index]
-        found.__dict__.pop("covariance", None)
         return found
-
-    def _by_place(self, vectors: Tensor) -> Float[Tensor, "length points chains particles"]:
-        """Elements at each place of the chains; 0 behind shorter ones' ends."""
-        padded = torch.cat([vectors, torch.zeros_like(vectors[:1])])
-        return padded[self._band.chains].transpose(1, 2)
 
     def _back(self, parts: list[Tensor], core: Tensor) -> Float[Tensor, "length points chains particles"]:
         """The transposed factor's inverse times vectors, given their part in the core."""
@@ -227,13 +181,6 @@ class HalvedFactor:
             rest = rest / half.pivot[:, None]
             found = _woven(found, rest, len(found) + len(rest)) if len(found) else rest
         return found
-
-    def _joined(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles points size"]:
-        """Elements of chains and core in the order of their columns."""
-        band, places = self._band, inner.transpose(1, 2)
-        whole = places.new_zeros(band.size + 1, *places.shape[2:])
-        whole = whole.index_copy(0, band.chains.reshape(-1), places.flatten(0, 1))
-        return whole.index_copy(0, band.core, core)[:-1].permute(2, 1, 0).contiguous()
 
 
 def _padded(values: Tensor, length: int, first: int) -> Tensor:

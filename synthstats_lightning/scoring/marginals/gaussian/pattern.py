@@ -5,8 +5,11 @@ Particles stand last, so that an operation serves all of them.
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import cached_property
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -88,6 +91,138 @@ class Pattern(Protocol):
             entries: The precision's entries `[numbers + 1, particles]`, all finite where usable.
             usable: Where they are a model's; the identity elsewhere `[particles]`.
         """
+
+
+class Cored(Pattern, Protocol):
+    """A pattern of inner elements, side by side and one after the other, beside a core that ties them."""
+
+    @property
+    def core(self) -> Int[Tensor, " core"]:
+        """Columns of the core."""
+
+
+F = TypeVar("F", bound="InnerFirst")
+
+
+class InnerFirst(ABC):
+    """The triangular factor of a precision whose inner elements go before its core.
+
+    Args:
+        pattern: Where the precision's entries are, those of pairs of the core last.
+        inner: The column at each place of each chain or group, the pattern's size where there is none
+            `[places, chains]`.
+        precision: Its entries `[numbers + 1, particles]`, all finite where usable.
+        usable: Where they are a model's; the identity elsewhere `[particles]`.
+
+    Attributes:
+        exists: Where the precision is positive definite `[particles]`.
+        half_log_determinant: Half the log of the precision's determinant `[particles]`.
+    """
+
+    _core: Float[Tensor, "particles core core"]
+
+    def __init__(
+        self,
+        pattern: Cored,
+        inner: Int[Tensor, "places chains"],
+        precision: Float[Tensor, "numbers particles"],
+        usable: Bool[Tensor, " particles"],
+    ) -> None:
+        self._pattern = pattern
+        self._inner = inner
+        identity = precision.new_zeros(len(precision), 1).index_fill(0, pattern.diagonal, 1.0)
+        self.exists: Tensor = usable
+        holds = self._eliminate(torch.where(usable, precision, identity))
+        if not bool(holds.all()):
+            self.exists = usable & holds
+            self._eliminate(torch.where(self.exists, precision, identity))
+        logs = self._core.diagonal(dim1=1, dim2=2).log().sum(1)
+        self.half_log_determinant: Tensor = logs + self._log_pivots()
+
+    @abstractmethod
+    def _eliminate(self, precision: Float[Tensor, "numbers particles"]) -> Bool[Tensor, " particles"]:
+        """Factors; where that is possible."""
+
+    @abstractmethod
+    def _log_pivots(self) -> Float[Tensor, " particles"]:
+        """Sum of the logs of the inner elements' diagonal."""
+
+    @abstractmethod
+    def solve_each(
+        self, right: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `solve`, for several vectors of each particle."""
+
+    @abstractmethod
+    def away_each(
+        self, noise: Float[Tensor, "particles points size"]
+    ) -> Float[Tensor, "particles points size"]:
+        """As `away`, for several vectors of each particle."""
+
+    @cached_property
+    @abstractmethod
+    def covariance(self) -> Float[Tensor, "numbers particles"]:
+        """Entries of the precision's inverse where its own can differ from 0, in the pattern's order."""
+
+    def solve(self, right: Float[Tensor, "columns particles"]) -> Float[Tensor, "particles size"]:
+        """The precision's inverse times a vector, whose last number belongs nowhere."""
+        return self.solve_each(right[:-1].T[:, None])[:, 0]
+
+    def away(self, noise: Float[Tensor, "particles size"]) -> Float[Tensor, "particles size"]:
+        """Normal numbers with the precision's inverse as their covariance, from standard normal ones."""
+        return self.away_each(noise[:, None])[:, 0]
+
+    def variances(self, rows: Rows) -> Float[Tensor, "particles rows"]:
+        """Variances of what rows make of the block, before they are divided by their scales.
+
+        Args:
+            rows: Residuals that are affine in the block, among those that the pattern was found for.
+        """
+        return pattern_variances(self._pattern, self.covariance, rows)
+
+    def select(self: F, index: Int[Tensor, " chosen"]) -> F:
+        """That of some of the particles."""
+        found = copy.copy(self)
+        found.exists, found.half_log_determinant = self.exists[index], self.half_log_determinant[index]
+        found._core = self._core[index]
+        found.__dict__.pop("covariance", None)
+        return found
+
+    def _corner(self, precision: Float[Tensor, "numbers particles"]) -> Float[Tensor, "particles core core"]:
+        """The precision of the core; both halves, although a factor reads one: gradients are shared."""
+        count = len(self._pattern.core)
+        half = precision[-1 - count**2 : -1].reshape(count, count, precision.shape[1]).permute(2, 0, 1)
+        return half + half.tril(-1).mT
+
+    def _factor_core(
+        self, schur: Float[Tensor, "particles core core"], holds: Bool[Tensor, " particles"]
+    ) -> Bool[Tensor, " particles"]:
+        """Factors what the core has left; where that is possible too."""
+        holds = holds & schur.flatten(1).isfinite().all(1)
+        eye = torch.eye(schur.shape[-1], dtype=schur.dtype)
+        self._core, info = torch.linalg.cholesky_ex(torch.where(holds[:, None, None], schur, eye))
+        found: Tensor = holds & (info == 0)
+        return found
+
+    def _core_solved(self, core: Float[Tensor, "core points particles"]) -> Tensor:
+        found: Tensor = torch.cholesky_solve(core.permute(2, 0, 1), self._core)
+        return found.permute(1, 2, 0)
+
+    def _core_away(self, core: Float[Tensor, "core points particles"]) -> Tensor:
+        found: Tensor = torch.linalg.solve_triangular(self._core.mT, core.permute(2, 0, 1), upper=True)
+        return found.permute(1, 2, 0)
+
+    def _by_place(self, vectors: Tensor) -> Float[Tensor, "places points chains particles"]:
+        """Inner elements of vectors `[size, points, particles]`; 0 where there is none."""
+        padded = torch.cat([vectors, torch.zeros_like(vectors[:1])])
+        return padded[self._inner].transpose(1, 2)
+
+    def _joined(self, inner: Tensor, core: Tensor) -> Float[Tensor, "particles points size"]:
+        """Inner elements, as `_by_place` has them, and the core in the order of their columns."""
+        places = inner.transpose(1, 2)
+        whole = places.new_zeros(self._pattern.size + 1, *places.shape[2:])
+        whole = whole.index_copy(0, self._inner.reshape(-1), places.flatten(0, 1))
+        return whole.index_copy(0, self._pattern.core, core)[:-1].permute(2, 1, 0).contiguous()
 
 
 def ties(columns: Sequence[Int[Tensor, "_ _"]], size: int) -> Bool[Tensor, "size size"]:

@@ -8,12 +8,16 @@ states are summed, at a cost of the number of states and not of its power.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from synthstats_lightning.scoring.marginals.labels.sites import Site
 
 WIDEST = 1000.0
 """Nats either way within which log factors are told from impossible ones by their sums."""
@@ -33,6 +37,103 @@ class Level(NamedTuple):
     groups: int
     units: int
     identity: bool
+
+
+class Elimination(Protocol):
+    """A way to sum the states of a model's discrete parameters out of a table of factors."""
+
+    def counts(self, sites: Sequence[Site]) -> list[int]:
+        """Lengths of the table's axes of states.
+
+        Args:
+            sites: The parameters, in the order in which they are summed out.
+        """
+        ...
+
+    def spread(self, sites: Sequence[Site]) -> Mapping[int, Tensor]:
+        """Values in every state of the table, the first axis slowest: node to `[states, elements]`.
+
+        Args:
+            sites: The parameters, in the order in which they are summed out.
+        """
+        ...
+
+    def clusters(
+        self, factors: Float[Tensor, "particles *states elements"]
+    ) -> Float[Tensor, "particles units"]:
+        """Log of each final unit's sum, in nats; together they are the density.
+
+        Args:
+            factors: Log factors, -inf where impossible.
+        """
+        ...
+
+    def changed(
+        self,
+        factors: Float[Tensor, "particles *states elements"],
+        replaced: Float[Tensor, "particles *states rows"],
+    ) -> Float[Tensor, "particles rows"]:
+        """The log density with one factor changed, for each of the first elements in turn, in nats.
+
+        Args:
+            factors: Log factors, -inf where impossible.
+            replaced: What takes the place of element 0, 1, ...; zero leaves it out.
+        """
+        ...
+
+    def draw(
+        self, factors: Float[Tensor, "particles *states elements"], generator: torch.Generator
+    ) -> list[Int[Tensor, "particles units"]]:
+        """Joint draws of every parameter's states: of each a state for every unit.
+
+        Args:
+            factors: Log factors, -inf where impossible.
+            generator: Source of all randomness.
+        """
+        ...
+
+
+class ByLevels(NamedTuple):
+    """One parameter after the other, each given those that are summed out later.
+
+    Attributes:
+        levels: One for each parameter.
+    """
+
+    levels: tuple[Level, ...]
+
+    def counts(self, sites: Sequence[Site]) -> list[int]:
+        """See `Elimination`: an axis for each parameter."""
+        return [site.num_states for site in sites]
+
+    def spread(self, sites: Sequence[Site]) -> Mapping[int, Tensor]:
+        """See `Elimination`."""
+        counts = self.counts(sites)
+        grid = np.unravel_index(np.arange(math.prod(counts)), counts)
+        return {
+            site.node: site.values[torch.from_numpy(np.asarray(index))]
+            for site, index in zip(sites, grid, strict=True)
+        }
+
+    def clusters(
+        self, factors: Float[Tensor, "particles *states elements"]
+    ) -> Float[Tensor, "particles units"]:
+        """See `Elimination`."""
+        return eliminate(self.levels, factors).clusters
+
+    def changed(
+        self,
+        factors: Float[Tensor, "particles *states elements"],
+        replaced: Float[Tensor, "particles *states rows"],
+    ) -> Float[Tensor, "particles rows"]:
+        """See `Elimination`."""
+        return changed(self.levels, factors, replaced)
+
+    def draw(
+        self, factors: Float[Tensor, "particles *states elements"], generator: torch.Generator
+    ) -> list[Int[Tensor, "particles units"]]:
+        """See `Elimination`."""
+        return draw_states(self.levels, eliminate(self.levels, factors).tables, generator)
 
 
 class Eliminated(NamedTuple):
@@ -79,8 +180,20 @@ def changed(
         replaced = (_others(factors, level, own) + replaced).logsumexp(1)
         own = level.parent.index_select(0, own)
         factors = _added(factors, level).logsumexp(1)
-    whole = Level(torch.zeros(factors.shape[-1], dtype=torch.int64), 1, 1, factors.shape[-1] == 1)
-    return _others(factors, whole, own) + replaced
+    return other_units(factors, own) + replaced
+
+
+def other_units(
+    clusters: Float[Tensor, "particles units"], own: Int[Tensor, " rows"]
+) -> Float[Tensor, "particles rows"]:
+    """For some units the sum of all others, right also where single ones are impossible.
+
+    Args:
+        clusters: Log of each final unit's sum, in nats.
+        own: Which unit each row is in; its sum is left out.
+    """
+    whole = Level(torch.zeros(clusters.shape[-1], dtype=torch.int64), 1, 1, clusters.shape[-1] == 1)
+    return _others(clusters, whole, own)
 
 
 def draw_states(

@@ -23,6 +23,7 @@ from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.structural import Shape
 from synthstats_lightning.scoring.density.target import Marginals
 from synthstats_lightning.scoring.density.terms import Term
+from synthstats_lightning.scoring.marginals.labels.elimination import ByLevels
 from synthstats_lightning.scoring.marginals.labels.plan import Plan, check_size
 from synthstats_lightning.scoring.marginals.labels.sums import LabelSums, Sum, Values
 
@@ -221,6 +222,8 @@ def label_sums(
 def _patterns(graph: ModelGraph, plan: Plan, shapes: Sequence[Shape], sums: LabelSums) -> Patterns | None:
     """The patterns of the response's rows; `None` where other things depend on states, or most differ."""
     own = {site.node for site in plan.sites}
+    if not isinstance(plan.elimination, ByLevels):
+        return None
     if not sums.boundary or any(site.separate for site in plan.sites) or set(plan.factors[1:]) != own:
         return None
     if any(not plan.dependent.isdisjoint(sums.reads(i)) for i in own if i not in sums.fixed_terms):

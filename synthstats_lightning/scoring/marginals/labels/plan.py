@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from synthstats_lightning.programs import composites
 from synthstats_lightning.programs.failure import FailureCategory, ProgramFailure
 from synthstats_lightning.programs.graph import ModelGraph
+from synthstats_lightning.scoring.marginals.labels.chain import find_chain
 from synthstats_lightning.scoring.marginals.labels.dependence import (
     MANY,
     NONE,
@@ -20,7 +21,7 @@ from synthstats_lightning.scoring.marginals.labels.dependence import (
     of_factor,
     propagate,
 )
-from synthstats_lightning.scoring.marginals.labels.elimination import Level
+from synthstats_lightning.scoring.marginals.labels.elimination import ByLevels, Elimination, Level
 from synthstats_lightning.scoring.marginals.labels.sites import (
     MAX_STATES,
     MOST_SHARED,
@@ -30,6 +31,8 @@ from synthstats_lightning.scoring.marginals.labels.sites import (
     joined,
 )
 
+FEWEST_STEPS = 2
+"""Parameters that follow each other of which pairs of states are as many as joint states."""
 MAX_TABLE = 200_000
 """Most joint states times factors where each has a density of its own: what one particle costs."""
 
@@ -39,14 +42,14 @@ class Plan(NamedTuple):
 
     Attributes:
         sites: The parameters, in the order in which they are summed out.
-        levels: One for each.
+        elimination: The way in which they are summed out of a table of factors.
         factors: Random nodes whose log-densities depend on them, the response first.
         dependent: Nodes whose values depend on them.
         row_unit: Final unit of each row of the response `[rows]`.
     """
 
     sites: tuple[Site, ...]
-    levels: tuple[Level, ...]
+    elimination: Elimination
     factors: tuple[int, ...]
     dependent: frozenset[int]
     row_unit: NDArray[np.int64]
@@ -66,7 +69,8 @@ def make_plan(
     """How to sum a model's discrete parameters out; `None` if it has none.
 
     Elements of one parameter are summed side by side where every row of the response (and every prior that
-    they enter) depends on one of them at most, jointly otherwise.
+    they enter) depends on one of them at most, jointly otherwise. Parameters that follow each other are
+    summed out step by step.
 
     Args:
         graph: The model graph.
@@ -90,6 +94,12 @@ def make_plan(
         dependent = frozenset(i for found in values for i, part in enumerate(found) if part is not None)
         factors = _factors(graph, sites, dependent)
         table = _dependences(graph, shapes, sites, values, factors)
+        chain = find_chain(sites, table) if len(sites) > FEWEST_STEPS else None
+        if chain is not None:
+            own = chain.elimination.unit[: shapes[graph.response][0]].numpy()
+            return Plan(chain.sites, chain.elimination, factors, dependent, own)
+        # one unit couples everything: whether a factor depends on it makes no difference
+        table = np.where([[site.separate] for site in sites], table, 0)
         order = sorted(range(len(sites)), key=lambda i: (-sites[i].num_units, i))
         result = _levels([sites[i] for i in order], table[order])
         if isinstance(result, tuple):
@@ -106,7 +116,7 @@ def make_plan(
     ordered = tuple(sites[i] for i in order)
     _check_count(ordered, "joint states", math.prod(site.num_states for site in ordered), MOST_SHARED)
     rows = shapes[graph.response][0]
-    return Plan(ordered, tuple(levels), factors, dependent, row_unit[:rows])
+    return Plan(ordered, ByLevels(tuple(levels)), factors, dependent, row_unit[:rows])
 
 
 def _law(graph: ModelGraph, site: Site) -> str:
@@ -144,9 +154,7 @@ def _dependences(
             if index == site.node:
                 part = site.units
             parts.append(np.full(math.prod(batch), NONE) if part is None else part.reshape(-1))
-        flat = np.concatenate(parts)
-        # one unit couples everything: whether a factor depends on it makes no difference
-        rows.append(flat if site.separate else np.zeros_like(flat))
+        rows.append(np.concatenate(parts))
     return np.stack(rows)
 
 
@@ -193,7 +201,7 @@ def check_size(plan: Plan, elements: int) -> None:
     Raises:
         ProgramFailure: `UNSUPPORTED`, with the number of states.
     """
-    states = math.prod(site.num_states for site in plan.sites)
+    states = math.prod(plan.elimination.counts(plan.sites))
     _check_count(plan.sites, "joint states", states, MAX_STATES)
     _check_count(plan.sites, "joint states times rows", states * elements, MAX_TABLE)
 
@@ -205,13 +213,3 @@ def _check_count(sites: Sequence[Site], what: str, count: int, most: int) -> Non
             FailureCategory.UNSUPPORTED,
             f"discrete latents that cannot be summed out: {names} have {count} {what}, more than {most}",
         )
-
-
-def spread_states(sites: Sequence[Site]) -> Mapping[int, torch.Tensor]:
-    """Values in every joint state, the first parameter's slowest: node to `[joint states, elements]`."""
-    counts = [site.num_states for site in sites]
-    grid: Any = np.unravel_index(np.arange(math.prod(counts)), counts)
-    return {
-        site.node: site.values[torch.from_numpy(np.asarray(index))]
-        for site, index in zip(sites, grid, strict=True)
-    }

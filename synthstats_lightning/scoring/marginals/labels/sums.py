@@ -14,8 +14,7 @@ from synthstats_lightning.scoring.density.expressions import Step
 from synthstats_lightning.scoring.density.structural import Shape, pad
 from synthstats_lightning.scoring.density.target import Marginals, finite_or_minus_infinity
 from synthstats_lightning.scoring.density.terms import Term
-from synthstats_lightning.scoring.marginals.labels.elimination import changed, draw_states, eliminate
-from synthstats_lightning.scoring.marginals.labels.plan import Plan, spread_states
+from synthstats_lightning.scoring.marginals.labels.plan import Plan
 from synthstats_lightning.scoring.numerics.recomputed import recomputed
 from synthstats_lightning.scoring.settings import check_running
 
@@ -71,7 +70,7 @@ class LabelSums:
         self.terms = terms
         self.steps = tuple(steps)
         self.num_rows = shapes[plan.factors[0]][0]
-        self.counts = [site.num_states for site in plan.sites]
+        self.counts = plan.elimination.counts(plan.sites)
         self.states = math.prod(self.counts)
         self._own = sites = {site.node for site in plan.sites}
         self.has_prior = any(index not in sites for index in plan.factors[1:])
@@ -116,8 +115,8 @@ class LabelSums:
             rows = table[..., : self.num_rows]
             base = torch.cat([torch.where(given, rows, 0.0), table[..., self.num_rows :]], -1)
             prior = self._prior_clusters(table).sum(-1)
-            total = eliminate(self.plan.levels, base).clusters.sum(-1)
-            others = changed(self.plan.levels, base, torch.where(given, 0.0, rows))
+            total = self.plan.elimination.clusters(base).sum(-1)
+            others = self.plan.elimination.changed(base, torch.where(given, 0.0, rows))
             return total - prior, others - prior[:, None]
 
         total, others = zip(*self._in_parts(values, particles, part), strict=True)
@@ -145,7 +144,7 @@ class LabelSums:
                 table = torch.cat([rows, table[..., self.num_rows :]], -1)
             elif not given_response:
                 table = self._without_rows(table)
-            return tuple(draw_states(self.plan.levels, eliminate(self.plan.levels, table).tables, generator))
+            return tuple(self.plan.elimination.draw(table, generator))
 
         columns = [torch.cat(found) for found in zip(*self._in_parts(values, particles, part), strict=True)]
         drawn = {}
@@ -159,7 +158,7 @@ class LabelSums:
     # --- tables ------------------------------------------------------------------------------------------
 
     def _evaluate(self, table: Tensor) -> tuple[Tensor, ...]:
-        clusters = eliminate(self.plan.levels, table).clusters
+        clusters = self.plan.elimination.clusters(table)
         prior = self._prior_clusters(table)
         each = clusters - prior
         if self.plan.independent_rows:
@@ -174,7 +173,7 @@ class LabelSums:
     def _prior_clusters(self, table: Tensor) -> Tensor:
         if not self.has_prior:
             return table.new_zeros(table.shape[0], 1)
-        return eliminate(self.plan.levels, self._without_rows(table)).clusters
+        return self.plan.elimination.clusters(self._without_rows(table))
 
     def _without_rows(self, table: Tensor) -> Tensor:
         rows, rest = table[..., : self.num_rows], table[..., self.num_rows :]
@@ -312,7 +311,7 @@ class LabelSums:
         """Values that depend on discrete parameters alone `[states, ...]`."""
         fixed = {
             node: found.to(torch.int64).reshape(self.states, *pad(self.shapes[node], self.rank))
-            for node, found in spread_states(self.plan.sites).items()
+            for node, found in self.plan.elimination.spread(self.plan.sites).items()
         }
         for slot, function, inputs in self.steps:
             if all(i in fixed for i in inputs):
