@@ -173,6 +173,10 @@ def _plain(moment: datetime) -> datetime:
 
 MONTHS_OF = {"years": 12, "quarters": 3, "months": 1}
 """Unit to how many months it has, the longest first."""
+SECONDS_OF = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
+"""Unit to how many seconds it has."""
+STEPS = ("weeks", "hours")
+"""Units of series beside months and days."""
 FEWEST_STEPS, MOSTLY_THERE = 8, 0.8
 """Different months or quarters of a series, and the share of them between its ends that it has."""
 FIRST_DAYS, LAST_DAYS = 5, 25
@@ -189,7 +193,7 @@ class DateScale:
 
     Attributes:
         origin: The date that is 0.
-        unit: `"years"`, `"quarters"`, `"months"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
+        unit: `"years"`, `"quarters"`, `"months"`, `"weeks"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
         by_month: Whether a date counts as its month, whatever its day: those of a series of ends of months.
     """
 
@@ -216,7 +220,7 @@ class DateScale:
         if self.unit in MONTHS_OF:
             return round((_months(moment) - _months(self.origin)) / MONTHS_OF[self.unit], 9)
         seconds = (moment - self.origin) / timedelta(seconds=1)
-        return seconds / {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[self.unit]
+        return seconds / SECONDS_OF[self.unit]
 
 
 def date_scale(moments: Sequence[datetime]) -> DateScale:
@@ -232,6 +236,8 @@ def date_scale(moments: Sequence[datetime]) -> DateScale:
         unit = regular
     elif days > 365 and (regular := _a_day_a_month(moments)):
         return DateScale(datetime(first.year, first.month, first.day), regular, by_month=True)
+    elif regular := next((unit for unit in STEPS if _goes_by(moments, SECONDS_OF[unit])), ""):
+        return DateScale(first, regular)
     elif months or days > 3653:
         unit = "years"
     elif days >= 10 or (days >= 2 and all(moment.time() == time(0) for moment in moments)):
@@ -255,6 +261,14 @@ def _a_day_a_month(moments: Sequence[datetime]) -> str:
     alike = len(days) == 1 or max(days) <= FIRST_DAYS or min(days) >= LAST_DAYS
     timed = any(moment.time() != time(0) for moment in moments)
     return "" if timed or not alike or len(months) < len(dates) else _regular_unit(sorted(months))
+
+
+def _goes_by(moments: Sequence[datetime], seconds: float) -> bool:
+    """Whether dates are a series that goes on by so many seconds."""
+    first = min(moments)
+    steps = np.unique([(moment - first) / timedelta(seconds=seconds) for moment in moments])
+    whole = bool((steps == np.rint(steps)).all())
+    return whole and len(steps) >= max(FEWEST_STEPS, MOSTLY_THERE * float(steps[-1] + 1))
 
 
 def _regular_unit(months: Sequence[int]) -> str:

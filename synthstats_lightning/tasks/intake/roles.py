@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import numpy as np
 
@@ -63,12 +64,13 @@ _GROUP = re.compile(
     r"|department|cask|worker|observer|brood|pig|cow|sheep|rabbit|bird|replicate|stratum|strata|location|station"
     r"|institution|inst|province|municipality|tract|tree|airline|carrier|vendor|supplier|customer|client|user|branch"
     r"|outlet|agency|employee|doctor|physician|surgeon|nurse|provider|lecturer|professor|instructor|course|experiment"
-    r"|expt|event|pair|ship|vessel|sire|dam|colony|hive|pond|transect|quadrat|island)"
+    r"|expt|event|pair|ship|vessel|sujet|sujeto|eleve|ecole|escuela|classe|clase|parcelle|parzelle|parcela|paciente"
+    r"|proband|probandin|versuchsperson|person_?nr|schule|klasse|betrieb|firma|filiale|tier|gruppe|groupe|grupo|sire|dam|colony|hive|pond|transect|quadrat|island)"
     r"(_?(id|no|nr|num|number|cod|code|index|fips))?"
 )
 _EXPOSURE = re.compile(
     r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected"
-    r"|(policy_?)?holders|policies|insured|vehicle_?years|man_?years|car_?years)"
+    r"|vehicle_?(km|kilomet(er|re)s|miles)|vmt|(policy_?)?holders|policies|insured|vehicle_?years|man_?years|car_?years)"
 )
 _TRIED = (
     "trials|tries|attempts|shots|putts|throws|tosses|at_?bats|tests|visits|visitors|impressions|sessions|sent"
@@ -77,7 +79,7 @@ _TRIED = (
 _TOTAL = re.compile(
     rf"(num_|number_of_|n_)?({_TRIED}|total|totals|n|tested|operations|denominator|size|sample_size)"
 )
-_TRIALS = re.compile(rf"(num_|number_of_|n_)?({_TRIED})|n|total")
+_TRIALS = re.compile(rf"(num_|number_of_|n_)?({_TRIED}|tested)|n|total")
 _STANDARD_ERROR = re.compile(r"(.*_)?(se|sem|s_e|std_?err(or)?|standard_?errors?|stderr)(_.*)?")
 
 
@@ -93,6 +95,8 @@ def snake(name: str) -> str:
     Args:
         name: A name as a table has it: `"SubjectID"`.
     """
+    name = unicodedata.normalize("NFKD", name)
+    name = "".join(letter for letter in name if not unicodedata.combining(letter))
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 

@@ -37,6 +37,7 @@ from synthstats_lightning.tasks.intake.events import event_limits, how_read, sev
 from synthstats_lightning.tasks.intake.given_names import GivenNames
 from synthstats_lightning.tasks.intake.limits import read_limits, unless_limits
 from synthstats_lightning.tasks.intake.meaning.codes import as_names
+from synthstats_lightning.tasks.intake.meaning.copies import telling, told_of
 from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, how_taken, trials
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
@@ -147,6 +148,13 @@ def understand(
     warnings += _warnings(drafts)
     covariates = [each for each in drafts if each.role == "covariate" and each.original not in said_roles]
     warnings += filter(None, (several_outcomes(each.original, each.reading, response) for each in covariates))
+    numbers = {
+        each.original: each.reading.values
+        for each in covariates
+        if not each.reading.levels and each.reading.kind in ("number", "boolean")
+    }
+    if told_by := telling(numbers, own.reading.values):
+        warnings.append(told_of(told_by, response))
     # roles are final: names, rows and values follow
     described = named_columns(drafts, known.keys(units, "units"))
     events: dict[str, EventColumn] = {}

@@ -108,6 +108,13 @@ def test_parts_of_dates_where_asked_for():
         ([f"{day - timedelta(days=place % 3)}" for place, day in enumerate(ENDS)], "months", range(30)),
         ([f"{day}" for day in ENDS[2::3]], "quarters", range(10)),
         ([f"{2001 + month // 12}-{month % 12 + 1:02}-15" for month in range(30)], "months", range(30)),
+        ([f"{ENDS[0] + timedelta(weeks=week)}" for week in range(60)], "weeks", range(60)),
+        (
+            [f"{datetime(2023, 1, 1, 5) + timedelta(hours=hour)}" for hour in range(300)],
+            "hours",
+            range(300),
+        ),
+        ([f"{ENDS[0] + timedelta(days=day)}" for day in range(60)], "days", range(60)),
     ],
 )
 def test_dates_of_a_regular_series_are_steps_that_are_counted(tmp_path, cells, unit, numbers):

@@ -102,6 +102,8 @@ def test_roles_of_numbers():
     assert "exposure" in task_prompt(TableTask(found, "Deaths.")).request
     claims = understand({"claims": counts, "Holders": [20 + value for value in counts]}, "claims")
     assert claims.column("Holders").role == "exposure"
+    roads = understand({"accidents": counts, "vehicle_km": population}, "accidents")
+    assert roads.column("vehicle_km").role == "exposure"
     out_of = {"deaths": counts, "population": population, "trials": [50] * 20 + [60] * 20}
     found = understand(out_of, "deaths")
     assert found.column("trials").role == "total"

@@ -62,6 +62,8 @@ def test_a_program_may_have_an_effect_of_each_kind():
         "state_fips",
         "lecturer",
         "ship",
+        "Élève",
+        "Parzelle",
     ],
 )
 def test_numbers_that_name_units_are_groups(name):
