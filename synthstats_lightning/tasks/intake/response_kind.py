@@ -41,6 +41,8 @@ _MEASURED_IN = re.compile(
     r"m[²³23]|[cmk]m[²³23]?|min|hr?s?|mph|kn|km/h|m/s|[kM]?Pa|bar|psi|mmHg|Hz|[kM]?Hz|[kM]?[WJVN]|kWh|cal|kcal|"
     r"ppm|ppb|[mnuµμ]?mol.*|[mµμnu]?g/.*|mg/.*|percent|pct"
 )
+LARGE_COUNTS = 1000
+"""Whole numbers none of which is smaller are measured: counts of that size spread like measurements."""
 SMALL = 30
 """Whole numbers up to this count something."""
 
@@ -76,6 +78,7 @@ def guess_response_kind(
         or (not trials and bool(_MEASURED_IN.fullmatch(unit.strip())))
         or (not trials and high > 100_000)
         or (not trials and low > 100 and 4 * low > high)
+        or (not trials and low >= LARGE_COUNTS)
         or (not trials and _spreads_less(values))
         or (high > SMALL and _heaped(values))
         or (high > SMALL and bool(_MEASURES.fullmatch(snake(name))))

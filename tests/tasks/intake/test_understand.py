@@ -129,6 +129,8 @@ def test_roles_of_numbers():
         ([0.5, 3.25, 9.0], "continuous", False),
         ([-3, 4, 5], "continuous", False),
         ([60323.0, 61122.0, 60171.0], "continuous", True),
+        ([2685, 12051, 7000, 3120], "continuous", True),
+        ([985, 12051, 7000, 3120], "count", True),
     ],
 )
 def test_kind_of_the_response(values, kind, asked):
