@@ -39,7 +39,10 @@ def declared_once(source: str) -> str:
         for word in words(line):
             its = word.text
             if found and word.start < found.end():  # the name and its label
-                its = its.replace(found[1], present.get(found[1], found[1])) if word.kind != "other" else its
+                name = present.get(found[1], found[1])
+                its = {found[1]: name, f'"{found[1]}"': f'"{name}"', f"'{found[1]}'": f"'{name}'"}.get(
+                    its, its
+                )
             elif word.kind == "name":
                 its = earlier.get(its, its)
             pieces.append(its)

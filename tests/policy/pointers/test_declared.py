@@ -56,6 +56,10 @@ def test_a_second_parameter_of_a_name_has_one_of_its_own():
                 "mu = f(u=u__, x=x.u)",
             ],
         ),
+        (  # letters of other names
+            ['p = pm.Beta("p", 1, 1)', 'p = pm.Beta("p", 2, 2)', "mu = pt.exp(p)*pm.p"],
+            ['p = pm.Beta("p", 1, 1)', 'p_ = pm.Beta("p_", 2, 2)', "mu = pt.exp(p_)*pm.p"],
+        ),
         (
             ["c = pm.Normal('c', 0, 1)"] * 3,
             ["c = pm.Normal('c', 0, 1)", "c_ = pm.Normal('c_', 0, 1)", "c__ = pm.Normal('c__', 0, 1)"],
