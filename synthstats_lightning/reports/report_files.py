@@ -211,7 +211,7 @@ def _draw(
     models, search = found.pictures.models, found.pictures.search
     wanted: dict[str, Callable[[Path], None]] = {}
     if models:
-        wanted["posterior"] = partial(draw_models, found.name, models)
+        wanted["posterior"] = partial(draw_models, found.name, models[0], found.pictures.shares)
         wanted["checks"] = partial(draw_checks, models[0])
     if found.curves:
         wanted["learning"] = partial(draw_learning, found.curves)

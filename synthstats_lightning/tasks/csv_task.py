@@ -42,9 +42,10 @@ class CSVTask(TableTask):
         response_transform: `"log"`, `"standardised"` or `"scaled"` (by a power of ten): programs see a
             continuous response so, and every score has the transform's Jacobian.
         quantities: Name to meaning of what a program must declare with `pm.Deterministic`.
-        roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `standard_error`,
-            `upper_limit`, `lower_limit`, `event` (1 where it was seen), `censored` (1 where a time was cut
-            short), `label` (names the rows) or `left_out`; by default what names and values look like.
+        roles: Column name to what it is for: `covariate`, `group`, `exposure`, `total`, `failures` (beside
+            the response's successes), `standard_error`, `upper_limit`, `lower_limit`, `event` (1 where it was
+            seen), `censored` (1 where a time was cut short), `label` (names the rows) or `left_out`; by
+            default what names and values look like.
         kinds: Column name to what it holds: `number`, `category`, `ordinal`, `date` or `text`; by default
             what its cells look like.
         levels: Column name to its levels in their order.
@@ -113,6 +114,7 @@ class CSVTask(TableTask):
             screen=screen,
             delimiter=delimiter,
             encoding=encoding,
+            held_out=held_out,
         )
         more: dict[str, Any] = {
             "shown_rows": shown_rows,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from synthstats_lightning.tasks.columns import Array, Column
+from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, TRIALS
 from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodData
 from synthstats_lightning.tasks.task import Task
@@ -45,7 +46,7 @@ class TableTask(Task):
     ) -> None:
         self.understood = understood
         self.tell_views = tell_views
-        own = [column.name for column in understood.covariates if column.role == "total"]
+        own = [column.name for column in understood.covariates if column.role in TRIALS]
         known = {column.name: column.unit for column in understood.columns if column.used and column.unit}
         given = {understood.program_name(key): unit for key, unit in (units or {}).items()}
         if isinstance(total, str):
@@ -82,6 +83,7 @@ class TableTask(Task):
                 if column.role in LIMIT_ROLES:
                     continue
                 role = "" if column.role == "covariate" else column.role.replace("_", " ")
+                role = "total" if column.role == FAILURES else role
                 levels = column.levels if column.kind in ("category", "ordinal") else ()
                 columns[column.name] = replace(columns[column.name], levels=levels, role=role)
         return columns
@@ -99,7 +101,7 @@ class TableTask(Task):
             return {}
         own = {}
         for column in self.understood.columns:
-            if not column.used or column.role in LIMIT_ROLES:
+            if not column.used or column.role in (*LIMIT_ROLES, FAILURES):
                 continue
             words = column.name.removesuffix("_code")
             own[column.original] = words if words in self.views else column.name
@@ -139,7 +141,7 @@ def described(understood: UnderstoodData) -> str:
     Args:
         understood: What was understood of it.
     """
-    names = [_words(column.original) for column in understood.predictors]
+    names = [_words(column.original) for column in understood.predictors if column.role != FAILURES]
     response = next(column.original for column in understood.columns if column.role == "response")
     start = _words(response)[:1].upper() + _words(response)[1:]
     if not names:

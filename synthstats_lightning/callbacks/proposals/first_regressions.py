@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from synthstats_lightning.callbacks.scoring_of_run import scoring_and_module
 from synthstats_lightning.policy import Environment
 from synthstats_lightning.pretraining.wide.regressions import MOST_FAMILIES, regressions
 from synthstats_lightning.runtime.distributed import gather_objects, rank_and_size
+from synthstats_lightning.runtime.interrupts import interruptible
 from synthstats_lightning.tasks.proposal import rows_that_count
 
 MOST_OF_BUDGET = 4
@@ -90,6 +92,21 @@ class FirstRegressions(Callback):
             f"first regressions: {counts['written']} written, {counts['added']} added,"
             f" {counts['left']} without a score yet; not taken: {failed or 'none'}"
         )
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Writes those that have a score by then, also of a warm-up that is interrupted."""
+        if not len(self.given):
+            return
+        scoring, module = scoring_and_module(trainer, pl_module, self)
+        try:
+            with interruptible("what the run has of the first regressions' scores"):
+                self.given.take(trainer, scoring, module, False)
+        except Exception as error:  # that the run failed is what is told
+            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            print(
+                f"error: scores of first regressions may be missing in the run's folder: {text}",
+                file=sys.stderr,
+            )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Drops what is waited for."""

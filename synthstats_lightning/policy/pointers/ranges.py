@@ -11,7 +11,7 @@ from synthstats_lightning.policy.pointers.vocabulary import COLUMNS, PROGRAM, co
 
 STEPS_OF_TWO = (5.0, 40.0)
 """Fewest and most steps, from 0 on, along which the numbers of two kinds change together in the grammar."""
-_LINE = re.compile(r"(<c\d+>)((?:<[^>]*>)*): \w+, (\S+) to ([^\s,]+)")
+_LINE = re.compile(r"(<c\d+>)((?:<[^>]*>)*): (\w+), (\S+) to ([^\s,]+)")
 
 
 class Values(NamedTuple):
@@ -21,11 +21,13 @@ class Values(NamedTuple):
         low: Its smallest value.
         high: Its largest value, or one.
         is_index: Whether they are places of an index, counted from 0.
+        is_binary: Whether they are 0 and 1.
     """
 
     low: float
     high: float
     is_index: bool = False
+    is_binary: bool = False
 
 
 class Contexts(NamedTuple):
@@ -52,6 +54,7 @@ class Contexts(NamedTuple):
         header: That have the first line in them.
         digits: The digits, from 0 on.
         point: The decimal point.
+        knot: After which the column comes whose bend is at a knot.
     """
 
     every: frozenset[int]
@@ -73,6 +76,7 @@ class Contexts(NamedTuple):
     header: frozenset[int]
     digits: tuple[int, ...]
     point: int
+    knot: frozenset[int]
 
 
 class Rule(NamedTuple):
@@ -127,6 +131,7 @@ def contexts(texts: Mapping[int, str]) -> Contexts:
         starting(HEADER),
         tuple(alone[str(digit)] for digit in range(10)),
         alone["."],
+        that("mum("),
     )
 
 
@@ -137,9 +142,10 @@ def ranges(request: str) -> dict[str, Values]:
         request: As `request_text` words it.
     """
     found: dict[str, Values] = {}
-    for pointer, others, low, high in _LINE.findall(request):
+    for pointer, others, kind, low, high in _LINE.findall(request):
         try:
-            found[pointer] = Values(float(low), float(high), count_of(pointer) in others)
+            is_index = count_of(pointer) in others
+            found[pointer] = Values(float(low), float(high), is_index, kind == "binary")
         except ValueError:
             continue
         if view_of(pointer) in others:
@@ -167,6 +173,7 @@ def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> 
     none_positive = tokens(pointer for pointer, column in known.items() if column.low <= 0.0)
     negative = tokens(pointer for pointer, column in known.items() if column.low < 0.0)
     pointing = of.every | frozenset(ids.values())
+    binary = tokens(each for each in columns if known[each].is_binary)
     return (
         Rule(pointing, of.quotient, zero),
         # a mean of a count that is a multiple of a column: an exposure, which is nowhere zero
@@ -179,6 +186,8 @@ def rules(known: Mapping[str, Values], ids: Mapping[str, int], of: Contexts) -> 
         Rule(of.root, negative, of.closing),
         Rule(of.shape, of.equals, tokens(known)),
         Rule(pointing, of.indexing, tokens(each for each, column in known.items() if not column.is_index)),
+        # a curve of 0 and 1 bends nowhere between them
+        Rule(pointing, of.knot, binary if len(binary) < len(columns) else frozenset()),
         # the grammar chooses between two species, step by step, and between nothing else
         Rule(pointing, frozenset({ids[PROGRAM]}), pointing - of.begins),
         Rule(pointing, pointing - {ids[PROGRAM]}, of.header),

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from synthstats_lightning.policy.pointers.declared import declared_once
 from synthstats_lightning.policy.pointers.naming import clear_names
 from synthstats_lightning.policy.pointers.order import turned
 from synthstats_lightning.policy.pointers.pieces import source_pieces
@@ -33,6 +34,7 @@ from synthstats_lightning.policy.pointers.vocabulary import (
 )
 from synthstats_lightning.policy.pointers.words import words
 from synthstats_lightning.policy.prompt_room import PromptError, UnreadableDataError
+from synthstats_lightning.policy.text.adjacent import adjacency
 from synthstats_lightning.policy.text.answer_tokens import ReadProgram
 from synthstats_lightning.policy.text.bracket_limits import BracketRule, bracket_rule
 from synthstats_lightning.policy.text.number_limits import NumberRule
@@ -170,9 +172,10 @@ class PointerSpelling:
         return self._named(self._marked(ids), pointer_table(self._told(facts)))
 
     def read(self, ids: Sequence[int], facts: Facts | None, stop_strings: Sequence[str]) -> ReadProgram:
-        """The program with the columns' names, its statements in the order of Python."""
+        """The program with the columns' names, its statements in the order of Python, each name once."""
         table = pointer_table(self._told(facts))
-        return ReadProgram(self._named(turned(self._marked(ids)), table), (0, len(ids)))
+        source = declared_once(turned(self._marked(ids)))
+        return ReadProgram(self._named(source, table), (0, len(ids)))
 
     def allowed(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> Bool[Tensor, "prompts vocabulary"]:
         """Text, the stop token, and the pointers that a prompt has."""
@@ -184,7 +187,8 @@ class PointerSpelling:
     def limits(self, prompt_ids: Int[Tensor, "prompts tokens"]) -> TokenLimits:
         """What is allowed, but no place where a range leaves no value, and no size of what is not indexed.
 
-        Nor a place far from its column's range, nor a bracket that is not open or left so. Columns that a
+        Nor a place far from its column's range, nor a bracket that is not open or left so, nor what cannot
+        follow the token before. Columns that a
         prompt leaves out are all but ruled out: programs from elsewhere that have them can be replayed.
         """
         device = prompt_ids.device
@@ -198,7 +202,8 @@ class PointerSpelling:
             prompt = {self._special[token] for token in ids if token in self._special}
             rare[row, [self.ids[pointer] for pointer in untold(prompt)]] = True
         rare = rare.to(device)
-        return TokenLimits(allowed | rare, every, sizes, numbers, self._brackets.on(device), rare)
+        brackets, pairs = self._brackets.on(device), self._adjacent.to(device)
+        return TokenLimits(allowed | rare, every, sizes, numbers, brackets, rare, pairs)
 
     def _rules(self, prompt: tuple[int, ...]) -> _Told:
         """Rules and ranges of one prompt, of which there are few."""
@@ -260,6 +265,10 @@ class PointerSpelling:
     @cached_property
     def _brackets(self) -> BracketRule:
         return bracket_rule(self._texts, self.size, self.ids[PROGRAM], self.ids[END])
+
+    @cached_property
+    def _adjacent(self) -> Bool[Tensor, "last vocabulary"]:
+        return adjacency(self._texts, self._pointers, self.size)
 
     @cached_property
     def _contexts(self) -> Contexts:

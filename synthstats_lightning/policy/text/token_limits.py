@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from synthstats_lightning.policy.text import bracket_limits, number_limits
+from synthstats_lightning.policy.text import adjacent, bracket_limits, number_limits
 from synthstats_lightning.policy.text.bracket_limits import BracketRule
 from synthstats_lightning.policy.text.number_limits import NumberRule
 from synthstats_lightning.policy.text.unlikely import UNLIKELY
@@ -88,6 +88,7 @@ class TokenLimits(NamedTuple):
         numbers: Numbers that are all but ruled out behind a column.
         brackets: Brackets and ends of lines that are all but ruled out by what is open.
         rare: True on the tokens that are all but ruled out wherever they stand.
+        adjacent: True on the tokens that are all but ruled out behind each.
     """
 
     allowed: Bool[Tensor, "prompts vocabulary"]
@@ -96,6 +97,7 @@ class TokenLimits(NamedTuple):
     numbers: NumberRule | None = None
     brackets: BracketRule | None = None
     rare: Bool[Tensor, "prompts vocabulary"] | None = None
+    adjacent: Bool[Tensor, "last vocabulary"] | None = None
 
     def masked(
         self, logits: Float[Tensor, "tokens vocabulary"], row: Int[Tensor, " tokens"], before: Before
@@ -122,6 +124,8 @@ class TokenLimits(NamedTuple):
             logits = number_limits.limited(self.numbers, logits, before.number)
         if self.brackets is not None:
             logits = bracket_limits.limited(self.brackets, logits, before.open)
+        if self.adjacent is not None:
+            logits = adjacent.limited(self.adjacent, logits, second, known[:, 1])
         if self.rare is not None:
             logits = logits - UNLIKELY * self.rare[row].to(logits.dtype)
         return logits.masked_fill(~self.allowed[row], -torch.inf)

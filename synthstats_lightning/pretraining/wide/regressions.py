@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -13,7 +13,7 @@ from synthstats_lightning.pretraining.wide.draft import Draft, plus
 from synthstats_lightning.pretraining.wide.locations.groups import MOST_APART, group_effects
 from synthstats_lightning.pretraining.wide.locations.sums import MOST
 from synthstats_lightning.pretraining.wide.locations.terms import REACH
-from synthstats_lightning.pretraining.wide.request import Request, num_levels, request_of
+from synthstats_lightning.pretraining.wide.request import MOST_LEVELS, Request, num_levels, request_of
 from synthstats_lightning.pretraining.wide.responses import FAMILIES, family_weights
 from synthstats_lightning.pretraining.wide.weights import WEIGHTS
 from synthstats_lightning.tasks.columns import Column
@@ -32,6 +32,8 @@ MOST_FAMILIES = 3
 """Families that are tried of one response."""
 MOST_GROUPS = 3
 """Columns of groups that a regression has effects of at most."""
+MOST_UNITS = 600
+"""Groups at most, of subjects and the like, whose effects a regression has; the grammar has fewer."""
 PLAIN = replace(WEIGHTS, real_priors={"Normal": 1.0}, positive_priors={"Exponential": 1.0}, standardised=1.0)
 """One family of priors each, that of scales with a long tail, and every number standardised."""
 GROUP_STEMS = ("u", "v", "w")
@@ -55,8 +57,9 @@ def regressions(task: Task, most_families: int = MOST_FAMILIES) -> list[str]:
     For each of a few families that the response's kind allows: a slope of every number, standardised, and
     an effect of every category and group, up to twelve slopes and three columns of groups; the same of
     those columns alone that a least squares regression finds clear; and, where the family has a log link
-    and positive columns range widely, with their logarithms. They are a proposal: what they weigh is up to
-    their prior probability and their evidence, as of any other program.
+    and positive columns range widely, with their logarithms. Of the groups that the grammar has too many of,
+    subjects as a rule, one column has effects if it differs, and some regressions are without it. They are a
+    proposal: what they weigh is up to their prior probability and their evidence, as of any other program.
 
     Args:
         task: Whose rows that count are looked at for which columns are clear, and nothing else of its
@@ -98,7 +101,23 @@ def _selections(request: Request, digest: Digest) -> list[tuple[Sequence[Column]
     clear = [column for column in slopes if t.get(column.name, 0.0) > CLEAR]
     different = [column for column in groups if f.get(column.name, 0.0) > CLEAR]
     offset = request.with_role("exposure") is not None and request.response.kind == "count"
-    return [each for each in ((slopes, groups), (clear, different)) if each[0] or each[1] or offset]
+    found = [(slopes, groups), (clear, different)]
+    if units := _many_units(request, f):  # not in the reach of every family, so that one is without them
+        of_all, of_clear = ([*units, *each][:MOST_GROUPS] for each in (groups, different))
+        found = [(slopes, of_all), (clear, of_clear), (slopes, groups)]
+    return [each for each in found if each[0] or each[1] or offset]
+
+
+def _many_units(request: Request, f: Mapping[str, float]) -> list[Column]:
+    """The clearest column of more groups than the grammar has, as of subjects, if they differ."""
+    units = [
+        column
+        for column in request.covariates
+        if column.role == "group"
+        and MOST_LEVELS < num_levels(column) <= min(MOST_UNITS, request.num_rows / 2)
+        and f.get(column.name, 0.0) > CLEAR
+    ]
+    return sorted(units, key=lambda column: -f[column.name])[:1]
 
 
 def _widely_positive(column: Column) -> bool:

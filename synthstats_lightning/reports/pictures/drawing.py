@@ -14,23 +14,29 @@ from synthstats_lightning.reports.pictures.calibration import BINS, Calibration
 from synthstats_lightning.reports.pictures.learning_curves import LearningCurves
 from synthstats_lightning.reports.pictures.palette import COLOURS, INK
 from synthstats_lightning.reports.pictures.rootogram import Rootogram
-from synthstats_lightning.reports.pictures.task_pictures import DrawnMap, DrawnModel
+from synthstats_lightning.reports.pictures.task_pictures import DrawnMap, DrawnModel, FormShare
 from synthstats_lightning.runtime.durable_files import replacing
 
 COLUMNS = 3
 DPI = 150
 _LABEL_WIDTH = 62
+MOST_OF_IT = 0.5
+"""Posterior share below which a picture says how much of the posterior it shows."""
 
 
-def draw_models(name: str, models: Sequence[DrawnModel], path: Path) -> None:
+def draw_models(name: str, model: DrawnModel, shares: Sequence[FormShare], path: Path) -> None:
     """Bands of the weighted set, and the shares of the best forms.
 
     Args:
         name: Name of the task.
-        models: The weighted set first.
+        model: The weighted set, or a form where it has no predictions.
+        shares: The best forms with what they hold of the posterior.
         path: The PNG file.
     """
-    bands, forms = models[0].bands, models[1:]
+    bands = model.bands
+    told_of = (
+        model.name if model.share >= MOST_OF_IT else f"{model.name} ({model.share:.1%} of the posterior)"
+    )
     columns = min(COLUMNS, len(bands.panels))
     rows = -(-len(bands.panels) // columns)
     figure = _figure(4.6 * columns + 5.0, max(3.6 * rows, 4.2))
@@ -40,11 +46,11 @@ def draw_models(name: str, models: Sequence[DrawnModel], path: Path) -> None:
         axes = figure.add_subplot(grid[number // columns, number % columns])
         _draw_panel(axes, bands, panel)
         if number == 0:
-            axes.set_title(f"{name}: {models[0].name}, median and 90 % band", loc="left", fontsize=10)
+            axes.set_title(f"{name}: {told_of}, median and 90 % band", loc="left", fontsize=10)
         if panel.is_grouped and not told and not panel.ticks:
             axes.legend(title=_plain(bands.group), frameon=False, fontsize=8, title_fontsize=8)
             told = True
-    _draw_shares(figure.add_subplot(grid[:, -1]), forms)
+    _draw_shares(figure.add_subplot(grid[:, -1]), shares)
     _save(figure, path)
 
 
@@ -145,7 +151,7 @@ def _draw_panel(axes: Any, bands: Bands, panel: Panel) -> None:
     axes.set_ylabel(_plain(bands.response))
 
 
-def _draw_shares(axes: Any, forms: Sequence[DrawnModel]) -> None:
+def _draw_shares(axes: Any, forms: Sequence[FormShare]) -> None:
     positions = np.arange(len(forms))[::-1]
     axes.barh(positions, [form.share for form in forms], color=COLOURS[0], alpha=0.8, height=0.3)
     for position, form in zip(positions, forms, strict=True):

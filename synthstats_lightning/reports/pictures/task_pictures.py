@@ -31,6 +31,8 @@ SET_PROGRAMS = 12
 """Programs of the weighted set at most."""
 INCLUDED = 0.05
 """Covariates with a smaller probability that a program reads them have no panel."""
+LEAST_SHARE = 0.0005
+"""Forms with less, which would be 0.0 %, have no bar and no bands, except for the first."""
 THREADS = 2
 
 
@@ -52,6 +54,18 @@ class DrawnModel(NamedTuple):
     bands: Bands
     calibration: Calibration
     rootogram: Rootogram | None
+
+
+class FormShare(NamedTuple):
+    """A bar of the picture of shares.
+
+    Attributes:
+        text: The form in one line.
+        share: Its share of the posterior, from 0 to 1.
+    """
+
+    text: str
+    share: float
 
 
 class DrawnMap(NamedTuple):
@@ -78,11 +92,13 @@ class TaskPictures:
         models: The weighted set first, then the best forms; empty where there was nothing to draw from.
         search: The map of structures; `None` where no graphs are known.
         left_out: What is missing and why, a line each.
+        shares: The best forms, whether their predictions are among `models` or not.
     """
 
     models: tuple[DrawnModel, ...] = ()
     search: DrawnMap | None = None
     left_out: list[str] = field(default_factory=list)
+    shares: tuple[FormShare, ...] = ()
 
 
 def task_pictures(
@@ -107,12 +123,14 @@ def task_pictures(
     left_out: list[str] = []
     if not forms:
         return TaskPictures()
+    shown = [form for form in forms[:plotted] if form is forms[0] or form.share >= LEAST_SHARE]
+    shares = tuple(FormShare(form.text, form.share) for form in shown)
     if task.shown_rows == task.num_rows - task.held_out:
         # as in episodes, whose programs know what each of them observed and nothing of it is here
         left_out.append(
             "predictions: all rows of the task are held out, so that no program was fitted to them"
         )
-        return TaskPictures((), _search(forms, deadline), left_out)
+        return TaskPictures((), _search(forms, deadline), left_out, shares)
     used = [
         name
         for name, _ in sorted(inclusion.items(), key=lambda item: -item[1])
@@ -120,14 +138,14 @@ def task_pictures(
     ]
     design = panel_design(task, [name for name in used if name in task.covariates])
     chosen = set_programs([program for form in forms for program in form.programs])
-    shown = list(forms[:plotted])
     wanted = {program.source: program for program in [*chosen, *(form.best for form in shown)]}
     draws = _all_draws(task, wanted, design, posterior, deadline, left_out)
     models = []
     found = [program for program in chosen if program.source in draws]
     if found:
         covered = sum(program.share for program in found)
-        text = f"{len(found)} programs that hold {covered:.1%} of the posterior"
+        holders = "a program that holds" if len(found) == 1 else f"{len(found)} programs that hold"
+        text = f"{holders} {covered:.1%} of the posterior"
         mixture = _mixture(found, draws)
         models.append(_drawn(task, design, "weighted set", text, covered, mixture))
     for number, form in enumerate(shown, start=1):
@@ -135,7 +153,7 @@ def task_pictures(
             own = draws[form.best.source]
             models.append(_drawn(task, design, f"form {number}", form.text, form.share, own))
     search = _search(forms, deadline)
-    return TaskPictures(tuple(models), search, left_out)
+    return TaskPictures(tuple(models), search, left_out, shares)
 
 
 def set_programs(programs: Sequence[ProgramSummary]) -> list[ProgramSummary]:

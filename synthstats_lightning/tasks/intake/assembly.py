@@ -11,6 +11,7 @@ from synthstats_lightning.tasks.columns import Array, column_kind
 from synthstats_lightning.tasks.intake.column_reading import read_column
 from synthstats_lightning.tasks.intake.drafts import Draft
 from synthstats_lightning.tasks.intake.encodings import NumberEncoding, Numbers
+from synthstats_lightning.tasks.intake.meaning.failures import FAILURES
 from synthstats_lightning.tasks.intake.names import python_names, split_unit
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, as_stored
@@ -52,6 +53,10 @@ def named_columns(drafts: Sequence[Draft], units: Mapping[str, str]) -> list[Und
         if draft.role in EVENT_ROLES:  # programs see limits in its place
             response = next(stem for each, stem in zip(drafts, stems, strict=True) if each.role == "response")
             name = python_names([f"{response}_limit"], taken)[0]
+            taken.add(name)
+        if draft.role == FAILURES:  # and trials in its place
+            response = next(stem for each, stem in zip(drafts, stems, strict=True) if each.role == "response")
+            name = python_names([f"{response}_total"], taken)[0]
             taken.add(name)
         encoding = reading.encoding
         whole = encoding.whole if isinstance(encoding, NumberEncoding) else True

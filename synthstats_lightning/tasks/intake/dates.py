@@ -173,8 +173,14 @@ def _plain(moment: datetime) -> datetime:
 
 MONTHS_OF = {"years": 12, "quarters": 3, "months": 1}
 """Unit to how many months it has, the longest first."""
+SECONDS_OF = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
+"""Unit to how many seconds it has."""
+STEPS = ("weeks", "hours")
+"""Units of series beside months and days."""
 FEWEST_STEPS, MOSTLY_THERE = 8, 0.8
 """Different months or quarters of a series, and the share of them between its ends that it has."""
+FIRST_DAYS, LAST_DAYS = 5, 25
+"""Days up to which, and from which on, a date stands for the first or last (working) day of its month."""
 FIRST_YEAR, LAST_YEAR = 1500, 2200
 """Between which decimal numbers may be years."""
 OFF = 0.061
@@ -187,11 +193,13 @@ class DateScale:
 
     Attributes:
         origin: The date that is 0.
-        unit: `"years"`, `"quarters"`, `"months"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
+        unit: `"years"`, `"quarters"`, `"months"`, `"weeks"`, `"days"`, `"hours"`, `"minutes"` or `"seconds"`.
+        by_month: Whether a date counts as its month, whatever its day: those of a series of ends of months.
     """
 
     origin: datetime
     unit: str
+    by_month: bool = False
 
     @property
     def text(self) -> str:
@@ -206,10 +214,13 @@ class DateScale:
         Args:
             moment: A date without time zone.
         """
+        if self.by_month:
+            months = 12 * (moment.year - self.origin.year) + moment.month - self.origin.month
+            return round(months / MONTHS_OF[self.unit], 9)
         if self.unit in MONTHS_OF:
             return round((_months(moment) - _months(self.origin)) / MONTHS_OF[self.unit], 9)
         seconds = (moment - self.origin) / timedelta(seconds=1)
-        return seconds / {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[self.unit]
+        return seconds / SECONDS_OF[self.unit]
 
 
 def date_scale(moments: Sequence[datetime]) -> DateScale:
@@ -223,6 +234,10 @@ def date_scale(moments: Sequence[datetime]) -> DateScale:
     months = days > 365 and all(moment.day == 1 and moment.time() == time(0) for moment in moments)
     if months and (regular := _regular_unit([round(_months(moment)) for moment in moments])):
         unit = regular
+    elif days > 365 and (regular := _a_day_a_month(moments)):
+        return DateScale(datetime(first.year, first.month, first.day), regular, by_month=True)
+    elif regular := next((unit for unit in STEPS if _goes_by(moments, SECONDS_OF[unit])), ""):
+        return DateScale(first, regular)
     elif months or days > 3653:
         unit = "years"
     elif days >= 10 or (days >= 2 and all(moment.time() == time(0) for moment in moments)):
@@ -233,6 +248,27 @@ def date_scale(moments: Sequence[datetime]) -> DateScale:
         unit = "days" if days == 0 else ("minutes" if days * 1440 >= 10 else "seconds")
     whole_days = unit in ("days", *MONTHS_OF)
     return DateScale(datetime(first.year, first.month, first.day) if whole_days else first, unit)
+
+
+def _a_day_a_month(moments: Sequence[datetime]) -> str:
+    """The unit of a series with one date a month or quarter: in its last days, its first, or always the same.
+
+    Empty of any other, as of one with several dates in a month.
+    """
+    dates = {moment.date() for moment in moments}
+    months = {12 * each.year + each.month - 1 for each in dates}
+    days = {each.day for each in dates}
+    alike = len(days) == 1 or max(days) <= FIRST_DAYS or min(days) >= LAST_DAYS
+    timed = any(moment.time() != time(0) for moment in moments)
+    return "" if timed or not alike or len(months) < len(dates) else _regular_unit(sorted(months))
+
+
+def _goes_by(moments: Sequence[datetime], seconds: float) -> bool:
+    """Whether dates are a series that goes on by so many seconds."""
+    first = min(moments)
+    steps = np.unique([(moment - first) / timedelta(seconds=seconds) for moment in moments])
+    whole = bool((steps == np.rint(steps)).all())
+    return whole and len(steps) >= max(FEWEST_STEPS, MOSTLY_THERE * float(steps[-1] + 1))
 
 
 def _regular_unit(months: Sequence[int]) -> str:

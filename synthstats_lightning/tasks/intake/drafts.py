@@ -11,6 +11,7 @@ from jaxtyping import Int
 from synthstats_lightning.tasks.intake.column_reading import Reading, read_column
 from synthstats_lightning.tasks.intake.encodings import LevelEncoding, NumberEncoding, cell_text
 from synthstats_lightning.tasks.intake.events import event_role
+from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, TRIALS, may_be_failures
 from synthstats_lightning.tasks.intake.names import split_unit
 from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable
 from synthstats_lightning.tasks.intake.response_kind import TWO_VALUED, guess_response_kind
@@ -125,13 +126,15 @@ def response_kind(own: Draft, drafts: Sequence[Draft], roles: Mapping[str, str])
         if draft is not own
     )
     trials = any(
-        roles.get(draft.original) == "total"
+        roles.get(draft.original) in TRIALS
         or may_be_total(draft.original, draft.reading, own.reading.values)
+        or may_be_failures(draft.original, draft.reading, own.original, own.reading.values)
         for draft in drafts
         if draft is not own
     )
     unit = own.reading.unit or split_unit(own.original)[1]
-    return guess_response_kind(own.original, values, whole, survival, trials, unit)
+    kind, question = guess_response_kind(own.original, values, whole, survival, trials, unit)
+    return kind, "" if trials and kind == "count" else question
 
 
 def two_numbers(own: Draft, cells: Sequence[Cell], kind: str | None, wanted: bool) -> str:
@@ -231,18 +234,25 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         if same_total(draft.original, draft.reading, kind, own.reading.values):
             draft.role = "total"
             continue
+        if kind == "count" and may_be_failures(
+            draft.original, draft.reading, own.original, own.reading.values
+        ):
+            draft.role = FAILURES
+            continue
         reason = reason_to_leave_out(draft.original, draft.reading)
         if reason is not None and not (draft.wanted and usable):
             draft.role, draft.reason = "left_out", reason
         else:
             guess = guess_role(draft.original, draft.reading, own.original, kind, own.reading.values)
             draft.role = (_event_role(draft, own) if kind in ("continuous", "count") else None) or guess
-    for single in (("total",), EVENT_ROLES):
+    for single in (("total",), (FAILURES,), EVENT_ROLES):
         said = any(roles.get(draft.original) in single for draft in drafts)
         guessed = [draft for draft in drafts if draft.role in single and draft.original not in roles]
         for draft in guessed if said else guessed[1:]:
             draft.role = "covariate"
-    if any(draft.role == "total" for draft in drafts):
+    _one_of_trials(drafts, roles)
+    _unless_of_a_population(drafts, own, roles)
+    if any(draft.role in TRIALS for draft in drafts):
         # successes among trials are no rate of anything
         for draft in drafts:
             if draft.role == "exposure" and draft.original not in roles:
@@ -252,13 +262,48 @@ def assign_roles(drafts: Sequence[Draft], own: Draft, kind: str, roles: Mapping[
         raise ValueError(f"roles may make one column that of the event, got {', '.join(names)}")
 
 
-def screen_columns(drafts: Sequence[Draft], own: Draft, number: int) -> list[str]:
+def _one_of_trials(drafts: Sequence[Draft], roles: Mapping[str, str]) -> None:
+    """Leaves out failures where a column holds the trials, or trials where the user says which failures are.
+
+    Raises:
+        ValueError: If the user says both.
+    """
+    trials, failures = ([each for each in drafts if each.role == role] for role in ("total", FAILURES))
+    if not trials or not failures:
+        return
+    if failures[0].original not in roles:
+        failures[0].role, failures[0].reason = "left_out", f"failures, which {trials[0].original} tells of"
+    elif trials[0].original not in roles:
+        trials[0].role, trials[0].reason = "left_out", f"trials, which {failures[0].original} tells of"
+    else:
+        names = f"{trials[0].original} and {failures[0].original}"
+        raise ValueError(f"roles may give trials or failures, not both: {names}")
+
+
+def _unless_of_a_population(drafts: Sequence[Draft], own: Draft, roles: Mapping[str, str]) -> None:
+    """Of two kinds of cases in a population neither is the failure of the other."""
+    for failures in drafts:
+        if failures.role != FAILURES or failures.original in roles:
+            continue
+        both = own.reading.values + failures.reading.values
+        known = ~np.isnan(both)
+        if any(
+            each.role == "exposure" and bool((each.reading.values >= both)[known].all()) for each in drafts
+        ):
+            failures.role = "covariate"
+
+
+def screen_columns(
+    drafts: Sequence[Draft], own: Draft, number: int, held_out: int = 0, filled: bool = False
+) -> list[str]:
     """Leaves out all but those covariates that go with the response best.
 
     Args:
         drafts: All columns of the table.
         own: The column of the response.
         number: Covariates to keep.
+        held_out: Last rows of those that are kept, whose responses have no part in it.
+        filled: Whether rows are kept where covariates have gaps.
 
     Returns:
         What was done, a sentence each.
@@ -272,7 +317,12 @@ def screen_columns(drafts: Sequence[Draft], own: Draft, number: int) -> list[str
     if more <= 0:
         return []
     open_to_it = [draft for draft in drafts if draft.role in ("covariate", "group") and not draft.wanted]
-    response = own.reading.values
+    response = own.reading.values.copy()
+    if held_out:
+        # more rows are kept with fewer columns, so that the last ones begin no earlier than with all
+        used = [own] if filled else [draft for draft in drafts if draft.role != "left_out"]
+        whole = np.flatnonzero(~np.isnan([draft.reading.values for draft in used]).any(0))
+        response[whole[-held_out] if len(whole) >= held_out else 0 :] = np.nan
     strength = {
         draft.original: association(draft.reading.values, response, bool(draft.reading.levels))
         for draft in open_to_it

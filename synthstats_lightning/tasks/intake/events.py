@@ -10,7 +10,7 @@ import numpy as np
 from synthstats_lightning.programs.demands.censoring import NO_LIMIT
 from synthstats_lightning.tasks.intake.column_reading import Reading
 from synthstats_lightning.tasks.intake.encodings import Numbers
-from synthstats_lightning.tasks.intake.roles import snake
+from synthstats_lightning.tasks.intake.roles import MOST_OUTCOMES, snake
 
 _EVENT = re.compile(
     r"(.*_)?(event|events|died|dead|death|deaths|failed|failure|relapse|relapsed|uncensored|event_observed)"
@@ -23,7 +23,7 @@ _EITHER = re.compile(r"(.*_)?cens\w*")
 _TIME = re.compile(
     r"(.*_)?(time|times|t|survival|surv|duration|days|weeks|months|years|hours|lifetime|tte|los|age_at_.*)"
     r"(_.*)?"
-    r"|futime|rectime|start_stop"
+    r"|futime|rectime|start_stop|t_?stop|stop"
 )
 _SEEN_WORDS = frozenset(
     {
@@ -83,10 +83,6 @@ def _longer(values: Numbers, codes: Numbers) -> float | None:
         return None
     variance = sum(each.var() / len(each) for each in ends)
     return float((ends[1].mean() - ends[0].mean()) / max(math.sqrt(variance), 1e-12))
-
-
-MOST_OUTCOMES = 6
-"""Numbers of a column that may say how a time ended."""
 
 
 def several_outcomes(name: str, reading: Reading, response: str) -> str:

@@ -19,7 +19,7 @@ ORDERS = tuple(
         "never|almost never|very rarely|rarely|seldom|occasionally|sometimes|often|frequently|"
         "usually|very often|almost always|always",
         "terrible|awful|very poor|very bad|poor|bad|below average|fair|ok|okay|average|satisfactory|"
-        "good|above average|ideal|very good|premium|great|excellent|outstanding",
+        "good|above average|very good|great|excellent|outstanding",
         "fair|good|very good|premium|ideal",
         "strongly disagree|disagree|somewhat disagree|slightly disagree|neutral|undecided|"
         "neither agree nor disagree|slightly agree|somewhat agree|agree|strongly agree",
@@ -74,7 +74,9 @@ _LETTERS = frozenset({"l"})
 _NUMBERED = re.compile(r"^(?P<before>\D*)(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 _BAND = re.compile(r"^\D*(?P<low>\d+(?:\.\d+)?)\s*(?:-|–|to|and)\s*(?P<high>\d+(?:\.\d+)?)\D*$")
 _OPEN_BAND = re.compile(
-    r"^(?P<below><|under|below|less than|up to)?\D*(?P<end>\d+(?:\.\d+)?)\s*(?:\+|and \w+|or \w+|)$"
+    r"^(?:(?P<below><|under|below|less than|up to)|(?P<above>>|over|above|more than))?"
+    r"\D*(?P<end>\d+(?:\.\d+)?)"
+    r"\s*(?P<more>\+|and \w+|or \w+|)\s*(?:[^\W\d]\w*(?:/\w+)?)?$"
 )
 
 
@@ -123,9 +125,9 @@ def _numbered(levels: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _bands(levels: Sequence[str]) -> tuple[str, ...] | None:
-    """Levels that are intervals which do not overlap, two of them closed ones at least."""
+    """Levels that are intervals which do not overlap: two closed ones at least, or one between open ones."""
     ends: dict[str, tuple[float, float]] = {}
-    closed = 0
+    closed = marked = 0
     for level in levels:
         text = level.replace(",", "").strip().lower()
         if match := _BAND.match(text):
@@ -134,8 +136,9 @@ def _bands(levels: Sequence[str]) -> tuple[str, ...] | None:
         elif match := _OPEN_BAND.match(text):
             end = float(match["end"])
             ends[level] = (-math.inf, end) if match["below"] else (end, math.inf)
+            marked += bool(match["below"] or match["above"] or match["more"])
         else:
             return None
     order = sorted(levels, key=lambda level: ends[level])
     apart = all(ends[one][1] <= ends[next_one][0] for one, next_one in pairwise(order))
-    return tuple(order) if closed >= 2 and apart else None
+    return tuple(order) if apart and (closed >= 2 or (closed == 1 and marked == 2)) else None

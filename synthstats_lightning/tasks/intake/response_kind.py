@@ -13,7 +13,8 @@ _MEASURES = re.compile(
     r"(.*_)?(weight|height|length|width|depth|mass|price|cost|income|salary|wage|wages|sales|revenue|profit|gdp|gnp"
     r"|temperature|temp|pressure|volume|area|distance|speed|concentration|score|index|rate|ratio|percent|pct|yield"
     r"|bmi|iq|dose|energy|power|voltage|current|age|survival|diameter|thickness|strength|ozone|dist|loss"
-    r"|b?wt|ht|len|time|duration|latency|lifetime)(_.*)?"
+    r"|b?wt|ht|len|time|duration|latency|lifetime|angle|pulse|heart_?rate|mpg|approval"
+    r"|percentage|altitude|elevation)(_.*)?"
 )
 _RATINGS = re.compile(
     r"(.*_)?(ratings?|likert|satisf\w*|agree\w*|opinion|attitude|severity|stars|quality|importance|grade|stage"
@@ -23,6 +24,8 @@ MOST_RATINGS = 7
 """Levels of an ordered scale of numbers that is recognised by its name."""
 OFTEN = 0.1
 """Share of the rows that a single value at an end has too often for a continuous law."""
+HEAPED = 2
+"""Times as often as any other value it has to stand there: rounded ones repeat, too."""
 FEW_VALUES = 10
 """Fewer different values than this are a coarse scale."""
 FAR_FROM_NOTHING = 10
@@ -38,6 +41,8 @@ _MEASURED_IN = re.compile(
     r"m[²³23]|[cmk]m[²³23]?|min|hr?s?|mph|kn|km/h|m/s|[kM]?Pa|bar|psi|mmHg|Hz|[kM]?Hz|[kM]?[WJVN]|kWh|cal|kcal|"
     r"ppm|ppb|[mnuµμ]?mol.*|[mµμnu]?g/.*|mg/.*|percent|pct"
 )
+LARGE_COUNTS = 1000
+"""Whole numbers none of which is smaller are measured: counts of that size spread like measurements."""
 SMALL = 30
 """Whole numbers up to this count something."""
 
@@ -73,6 +78,7 @@ def guess_response_kind(
         or (not trials and bool(_MEASURED_IN.fullmatch(unit.strip())))
         or (not trials and high > 100_000)
         or (not trials and low > 100 and 4 * low > high)
+        or (not trials and low >= LARGE_COUNTS)
         or (not trials and _spreads_less(values))
         or (high > SMALL and _heaped(values))
         or (high > SMALL and bool(_MEASURES.fullmatch(snake(name))))
@@ -106,7 +112,9 @@ def heaped_end(name: str, values: Numbers) -> str:
     ends = (("lower", float(values.min())), ("upper", float(values.max())))
     side, end = max(ends, key=lambda each: int((values == each[1]).sum()))
     share = float((values == end).mean())
-    if share < OFTEN or len(np.unique(values)) < FEW_VALUES:
+    distinct, counts = np.unique(values, return_counts=True)
+    others = int(counts[distinct != end].max(initial=0))
+    if share < OFTEN or len(distinct) < FEW_VALUES or share * len(values) < HEAPED * others:
         return ""
     hurdle = " a hurdle, such as pm.HurdleGamma or pm.HurdleLogNormal, has a probability for it;"
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import numpy as np
 
@@ -14,6 +15,7 @@ ROLES = (
     "group",
     "exposure",
     "total",
+    "failures",
     "standard_error",
     "lower_limit",
     "upper_limit",
@@ -27,7 +29,7 @@ EVENT_ROLES = ("event", "censored")
 """Roles of columns that are 1 where an event was seen, or where a time was cut short before it."""
 LIMITS_OF_ROWS = ("lower_limit", "upper_limit")
 """Roles of columns that hold how far each row could be observed."""
-MAY_BE_THE_SAME = (*LIMITS_OF_ROWS, "total", "standard_error", "exposure")
+MAY_BE_THE_SAME = (*LIMITS_OF_ROWS, "total", "failures", "standard_error", "exposure")
 """Roles that say something where one value holds for all rows, too."""
 LIMIT_ROLES = (*LIMITS_OF_ROWS, *EVENT_ROLES)
 """Roles of columns that say where a response was cut short, so that they predict nothing."""
@@ -48,16 +50,27 @@ _IDENTIFIER = re.compile(
 _ROW_NUMBER = re.compile(
     r"(.*_)?(row|rows|no|nr|num|number|obs|observation|case|seq|sequence|key|v1|column_\d+)"
 )
+_CODES = re.compile(
+    r"(.*_)?(zip|zip_?code|post_?code|postal_?code|fips|sic|naics)"
+    r"|(sch|schl|dist|prov|hosp|subj|pat|pt|inst|cust|emp|stud|teach|tch|fac|prod|hh|pers|fam|clust|vill|member"
+    r"|house|acct)_?(id|cod|code|num|no|nr)[a-z]{0,2}|[pusct]id"
+)
+"""Numbers that say which school, county or branch a row is of, in names that are cut short."""
 _GROUP = re.compile(
     r"(.*_)?(id|subject|subj|patient|participant|person|individual|student|pupil|child|teacher|school|class|classroom"
     r"|site|batch|group|cluster|county|district|region|state|country|city|firm|company|plate|litter|block|plot|lab"
     r"|laboratory|rater|judge|hospital|clinic|centre|center|ward|family|household|item|animal|rat|mouse|dog|team"
     r"|player|store|shop|machine|operator|culture|tank|cage|nest|field|farm|herd|village|tribe|dept"
     r"|department|cask|worker|observer|brood|pig|cow|sheep|rabbit|bird|replicate|stratum|strata|location|station"
-    r"|institution|province|municipality|tract|tree)(_?(id|no|nr|num|number|code|index))?"
+    r"|institution|inst|province|municipality|tract|tree|airline|carrier|vendor|supplier|customer|client|user|branch"
+    r"|outlet|agency|employee|doctor|physician|surgeon|nurse|provider|lecturer|professor|instructor|course|experiment"
+    r"|expt|event|pair|ship|vessel|sujet|sujeto|eleve|ecole|escuela|classe|clase|parcelle|parzelle|parcela|paciente"
+    r"|proband|probandin|versuchsperson|person_?nr|schule|klasse|betrieb|firma|filiale|tier|gruppe|groupe|grupo|sire|dam|colony|hive|pond|transect|quadrat|island)"
+    r"(_?(id|no|nr|num|number|cod|code|index|fips))?"
 )
 _EXPOSURE = re.compile(
-    r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected)"
+    r"(.*_)?(exposure|population|pop|person_?years|patient_?years|person_?time|at_?risk|offset|effort|expected"
+    r"|vehicle_?(km|kilomet(er|re)s|miles)|vmt|(policy_?)?holders|policies|insured|vehicle_?years|man_?years|car_?years)"
 )
 _TRIED = (
     "trials|tries|attempts|shots|putts|throws|tosses|at_?bats|tests|visits|visitors|impressions|sessions|sent"
@@ -66,8 +79,14 @@ _TRIED = (
 _TOTAL = re.compile(
     rf"(num_|number_of_|n_)?({_TRIED}|total|totals|n|tested|operations|denominator|size|sample_size)"
 )
-_TRIALS = re.compile(rf"(num_|number_of_|n_)?({_TRIED})|n|total")
+_TRIALS = re.compile(rf"(num_|number_of_|n_)?({_TRIED}|tested)|n|total")
 _STANDARD_ERROR = re.compile(r"(.*_)?(se|sem|s_e|std_?err(or)?|standard_?errors?|stderr)(_.*)?")
+
+
+_OUTCOME = "event"
+"""A name of what happened, or of how something ended."""
+MOST_OUTCOMES = 6
+"""Numbers of a column that may say how a time ended."""
 
 
 def snake(name: str) -> str:
@@ -76,6 +95,8 @@ def snake(name: str) -> str:
     Args:
         name: A name as a table has it: `"SubjectID"`.
     """
+    name = unicodedata.normalize("NFKD", name)
+    name = "".join(letter for letter in name if not unicodedata.combining(letter))
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
@@ -107,14 +128,21 @@ def reason_to_leave_out(name: str, reading: Reading) -> str | None:
     named = _IDENTIFIER.fullmatch(snake(name)) or (runs and _ROW_NUMBER.fullmatch(snake(name)))
     if whole and distinct == len(values) and named:
         return ROW_NUMBERS
-    units = _IDENTIFIER.fullmatch(snake(name)) or (
-        len(values) >= ENOUGH_UNITS and _GROUP.fullmatch(snake(name))
-    )
+    units = _IDENTIFIER.fullmatch(snake(name)) or (len(values) >= ENOUGH_UNITS and names_units(name))
     if whole and units and values.min() >= 0 and 2 * distinct > len(values):
         if distinct == len(values):
             return ROW_NUMBERS
         return f"{distinct} different numbers in {len(values)} rows: {TOO_MANY_UNITS}"
     return None
+
+
+def names_units(name: str) -> bool:
+    """Whether a column is called like subjects, firms, sites: its numbers say which one a row is of.
+
+    Args:
+        name: Name of the column.
+    """
+    return bool(_GROUP.fullmatch(snake(name)) or _CODES.fullmatch(snake(name)))
 
 
 def is_group(name: str, reading: Reading) -> bool:
@@ -129,9 +157,11 @@ def is_group(name: str, reading: Reading) -> bool:
     if distinct < 3 or 2 * distinct > len(values):
         return False
     if reading.kind == "category":
-        return distinct >= 5 or (distinct == 4 and bool(_GROUP.fullmatch(snake(name))))
+        return distinct >= 5 or (distinct == 4 and names_units(name))
+    if snake(name) == _OUTCOME and distinct <= MOST_OUTCOMES:
+        return False
     whole = reading.kind == "number" and bool((values == np.rint(values)).all())
-    return whole and bool(_GROUP.fullmatch(snake(name)))
+    return whole and names_units(name)
 
 
 def guess_role(name: str, reading: Reading, response: str, kind: str, values: Numbers) -> str:

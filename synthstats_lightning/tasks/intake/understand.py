@@ -36,9 +36,12 @@ from synthstats_lightning.tasks.intake.encodings import Numbers
 from synthstats_lightning.tasks.intake.events import event_limits, how_read, several_outcomes
 from synthstats_lightning.tasks.intake.given_names import GivenNames
 from synthstats_lightning.tasks.intake.limits import read_limits, unless_limits
+from synthstats_lightning.tasks.intake.meaning.codes import as_names
+from synthstats_lightning.tasks.intake.meaning.copies import telling, told_of
+from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, how_taken, trials
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
-from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMITS_OF_ROWS, ROLES
+from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES, LIMITS_OF_ROWS, ROLES
 from synthstats_lightning.tasks.intake.screening import MOST_COVARIATES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, UnderstoodData
@@ -64,6 +67,7 @@ def understand(
     screen: int | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    held_out: int = 0,
 ) -> UnderstoodData:
     """Understands a table: kinds, levels, units, gaps, roles, and names that programs can use.
 
@@ -92,6 +96,7 @@ def understand(
             `MOST_COVARIATES`, and all that `columns` names.
         delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
         encoding: Encoding of a CSV file; by default what its bytes say.
+        held_out: Last rows of those that are kept, which are not looked at for which covariates to keep.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -118,7 +123,9 @@ def understand(
         ordered = said_levels.get(name) or raw.levels.get(name)
         found = read_column(name, cells, said_kinds.get(name), ordered, missing, raw.decimal_comma)
         open_to_us = role is None and name not in said_kinds and name != response
-        return in_steps(unless_limits(cells, found)) if open_to_us else found
+        if not open_to_us or ordered is not None:
+            return found
+        return as_names(name, cells, in_steps(unless_limits(cells, found)), missing, raw.decimal_comma)
 
     drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
@@ -136,10 +143,18 @@ def understand(
     skipped = [name for name in raw.columns if name not in chosen and name != response]
     if skipped:
         notes.append(f"{len(skipped)} columns that `columns` does not name are left out: {few(skipped)}")
-    notes += screen_columns(drafts, own, MOST_COVARIATES if screen is None else screen)
+    most = MOST_COVARIATES if screen is None else screen
+    notes += screen_columns(drafts, own, most, held_out, gaps == "indicator")
     warnings += _warnings(drafts)
     covariates = [each for each in drafts if each.role == "covariate" and each.original not in said_roles]
     warnings += filter(None, (several_outcomes(each.original, each.reading, response) for each in covariates))
+    numbers = {
+        each.original: each.reading.values
+        for each in covariates
+        if not each.reading.levels and each.reading.kind in ("number", "boolean")
+    }
+    if told_by := telling(numbers, own.reading.values):
+        warnings.append(told_of(told_by, response))
     # roles are final: names, rows and values follow
     described = named_columns(drafts, known.keys(units, "units"))
     events: dict[str, EventColumn] = {}
@@ -149,6 +164,9 @@ def understand(
             described[place], values[column.name], told = _limits(column, draft, own)
             warnings += [] if draft.original in said_roles else [told]
             events |= _event_column(draft, described[place].name, {each.name for each in described})
+        if draft.role == FAILURES:
+            described[place], values[column.name], told = _trials(column, draft, own)
+            warnings += [] if draft.original in said_roles else [told]
     for column, codes in date_parts_of(described, said_parts, raw, missing):
         described.append(column)
         values[column.name] = codes
@@ -156,7 +174,8 @@ def understand(
     rows, left_out = kept_rows(described, values, gaps, raw.source)
     kept, data, filled = stored_columns(described, values, rows, kind or found)
     name = next(column.name for column in kept if column.role == "response")
-    heaped = (kind or found) == "continuous" and not beyond
+    ended = {draft.role for draft in drafts} & {*LIMIT_ROLES}  # where values were cut off is known then
+    heaped = (kind or found) == "continuous" and not beyond and not ended
     if heaped and (told := heaped_end(name, data[name].astype(float))):
         warnings.append(told)
     return UnderstoodData(
@@ -202,6 +221,15 @@ def _limits(column: UnderstoodColumn, draft: Draft, own: Draft) -> tuple[Underst
         limits,
         told,
     )
+
+
+def _trials(column: UnderstoodColumn, draft: Draft, own: Draft) -> tuple[UnderstoodColumn, Numbers, str]:
+    """A column of failures as one of trials, and how it was taken."""
+    counted = trials(draft.original, draft.reading, own.original, own.reading.values)
+    note = f"{own.original} + {draft.original}: trials, of which {own.original} were successes"
+    gaps = int(np.isnan(counted).sum())
+    taken = replace(column, gaps=gaps, whole=True, plus=own.original, unit="", notes=(*column.notes, note))
+    return taken, counted, how_taken(draft.original, own.original, column.name)
 
 
 def _event_column(draft: Draft, limits: str, taken: set[str]) -> dict[str, EventColumn]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from synthstats_lightning.programs.graph import EventColumn, View
 from synthstats_lightning.tasks.columns import Array
 from synthstats_lightning.tasks.intake.encodings import Encoding, numbers_of
 from synthstats_lightning.tasks.intake.missing import MISSING_NUMBERS, without_gaps
-from synthstats_lightning.tasks.intake.raw_table import Cell
+from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable
 from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 
@@ -34,6 +34,7 @@ class UnderstoodColumn:
         encoding: What makes numbers of its cells; `None` of text and of empty columns.
         whole: Whether it is stored as integers.
         fill: What stands for a missing cell, where gaps are kept.
+        plus: Name in the table of the column that is added to it: the response, of a column of failures.
         notes: What was decided, a sentence each.
     """
 
@@ -47,6 +48,7 @@ class UnderstoodColumn:
     encoding: Encoding | None = field(default=None, repr=False)
     whole: bool = False
     fill: float | None = None
+    plus: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -165,7 +167,11 @@ class UnderstoodData:
                 end = -NO_LIMIT if column.role == "lower_limit" else NO_LIMIT
                 encoded[column.name] = np.full(raw.num_rows, end)
                 continue
-            key = next((name for name in (column.original, column.name) if name in raw.columns), None)
+            if column.plus and column.name not in raw.columns:
+                encoded[column.name] = self._trials(column, raw)
+                continue
+            names = (column.name,) if column.plus else (column.original, column.name)
+            key = next((name for name in names if name in raw.columns), None)
             if key is None:
                 raise ValueError(
                     f"{raw.source} has no column {column.original!r}; columns: {', '.join(raw.columns)}"
@@ -173,6 +179,21 @@ class UnderstoodData:
             cells = without_gaps(raw.columns[key], self.missing)
             encoded |= self._encode(column, cells, raw.source)
         return {name: encoded[name] for name in self.data if name != self.response}
+
+    def _trials(self, column: UnderstoodColumn, raw: RawTable) -> Array:
+        """Numbers of trials of new rows that have both successes and failures."""
+        missing = [name for name in (column.original, column.plus) if name not in raw.columns]
+        if missing or column.encoding is None:
+            raise ValueError(
+                f"{raw.source} has no column {column.name!r}, the number of trials of each row, nor"
+                f" {' and '.join(missing)}, of which it is the sum; columns: {', '.join(raw.columns)}"
+            )
+        response = next(each for each in self.columns if each.role == "response")
+        counted = np.zeros(raw.num_rows)
+        for each in (column, response):
+            cells = without_gaps(raw.columns[each.original], self.missing)
+            counted += self._encode(replace(each, fill=None), cells, raw.source)[each.name]
+        return as_stored(counted, True)
 
     def _encode(self, column: UnderstoodColumn, cells: list[Cell], source: str) -> dict[str, Array]:
         if column.encoding is None:

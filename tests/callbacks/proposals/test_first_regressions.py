@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
+
 import pytest
 from lightning.pytorch import Trainer
 
@@ -81,6 +83,26 @@ def test_a_run_that_goes_on_has_them_already(tmp_path):
     fit(tmp_path, again, steps=4, ckpt=tmp_path / "last.ckpt")
     assert again.written == 0
     assert len(given(tmp_path)) == before
+
+
+@pytest.mark.parametrize("stops", [KeyboardInterrupt, RuntimeError("the disk is full")])
+def test_a_warm_up_that_is_interrupted_keeps_their_scores(tmp_path, monkeypatch, stops):
+    expected = regressions(get_task("dugongs"), 2)
+    first = FirstRegressions(2)
+
+    def interrupted(self, trainer, seconds=0.0):
+        assert len(first.given) == len(expected)
+        wait([program.score for program in first.given._waiting])
+        raise stops
+
+    monkeypatch.setattr(ProgramScoring, "_harvest", interrupted)
+    with pytest.raises((KeyboardInterrupt, SystemExit, RuntimeError)):
+        fit(tmp_path, first)
+    records = given(tmp_path)
+    assert {record.source for record in records} == set(expected)
+    assert {record.score.evidence for record in records} == {
+        fake_score(source).evidence for source in expected
+    }
 
 
 def test_they_are_a_quarter_of_the_limit_at_most(tmp_path):

@@ -11,6 +11,7 @@ from synthstats_lightning.policy import SamplingSettings, resample_suffixes
 from synthstats_lightning.policy.hidden import pad_left
 from synthstats_lightning.policy.pointers.order import HEADER
 from synthstats_lightning.policy.pointers.vocabulary import DATA, POINTERS
+from synthstats_lightning.policy.text.adjacent import clash
 from synthstats_lightning.tasks import task_prompt
 from synthstats_lightning.tasks.proposal import looking
 from tests.policy.pointers.conftest import table_task
@@ -46,6 +47,15 @@ def closes(before, text):
     return found
 
 
+def unfit(last, before, token, behind):
+    """Whether a token cannot follow another, by their names and texts; what is neither has none."""
+    if last.startswith("<|") or token.startswith("<|"):
+        return False
+    names = (last in POINTERS, token in POINTERS)
+    touching = (names[0] or re.search(r"\w\Z", before)) and (names[1] or re.match(r"\w", behind))
+    return clash(before, behind) or (any(names) and bool(touching))
+
+
 @torch.no_grad()
 def by_hand(writer, prompt, ids, least=0):
     """Log-probabilities of tokens from plain passes and a mask that is made from the prompt's text.
@@ -76,6 +86,12 @@ def by_hand(writer, prompt, ids, least=0):
             logits[place, closing] -= 15.0
         wrong = [token for token, text in enumerate(texts) if not closes(before, text)]
         logits[place, wrong] -= 15.0
+        if place:
+            last = tokens[ids[place - 1]], texts[ids[place - 1]]
+            behind = [
+                number for number, each in enumerate(zip(tokens, texts, strict=True)) if unfit(*last, *each)
+            ]
+            logits[place, behind] -= 15.0
         begins = torch.tensor(
             [bool(text.strip()) and HEADER.startswith(text[: len(HEADER)]) for text in texts]
         )

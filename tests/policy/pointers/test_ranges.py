@@ -123,12 +123,12 @@ def test_ranges_are_read_from_the_request():
         "response <y>: count, 1 to 355"
     )
     assert ranges(text) == {
-        "<c1>": (10.0, 61.0, False),
-        "<c1.z>": (-1.0, 1.0, False),
-        "<c2>": (0.0, 13.0, True),
-        "<c2.z>": (-1.0, 1.0, False),
-        "<c3>": (0.0, 1.0, False),
-        "<c4>": (-1e-05, 2.5e06, False),
+        "<c1>": (10.0, 61.0, False, False),
+        "<c1.z>": (-1.0, 1.0, False, False),
+        "<c2>": (0.0, 13.0, True, False),
+        "<c2.z>": (-1.0, 1.0, False, False),
+        "<c3>": (0.0, 1.0, False, True),
+        "<c4>": (-1e-05, 2.5e06, False, False),
     }
 
 
@@ -162,6 +162,25 @@ def test_no_column_is_a_shape_or_an_index_that_it_is_not(writer):
         "dose": [-UNLIKELY, 0.0, 0.0],
         "size": [-UNLIKELY, -UNLIKELY, 0.0],
     }
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_no_curve_of_0_and_1_bends_between_them_if_another_column_may(writer, others):
+    rng = np.random.default_rng(7)
+    data = {"kind": np.arange(30) % 2, "share": rng.uniform(size=30).round(3)}
+    data = {**(data if others else {"kind": data["kind"]}), "y": rng.normal(size=30).round(2)}
+    prompt = task_prompt(Task("one", "One.", data, "y"))
+    given = torch.tensor([writer.encode_prompt(*prompt)])
+    limits = writer.spelling.limits(given)
+    found = []
+    for column in ("kind", "share")[: len(data) - 1]:
+        line = f"mu = a + c*pt.maximum({column} - 0.4, 0) + b*{column}"
+        ids = torch.tensor([writer.encode_program(line, prompt.facts)[:-1]])
+        rows = torch.zeros(ids.shape[1], dtype=torch.long)
+        logits = torch.zeros(ids.shape[1], writer.spelling.size)
+        masked = limits.masked(logits, rows, limits.before(given, ids).of(FIRST))
+        found.append(float(masked.gather(1, ids.T)[1:].sum()))
+    assert found == ([-UNLIKELY, 0.0] if others else [0.0])
 
 
 @pytest.mark.parametrize(("steps", "lost"), [(30, 0.0), (60, -UNLIKELY)])

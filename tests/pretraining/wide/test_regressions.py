@@ -140,3 +140,49 @@ def test_how_many_families(factorial):
 def test_nothing_varies():
     data = {"x": np.ones(12), "y": np.arange(12.0)}
     assert regressions(Task("flat", "", data, "y")) == []
+
+
+def repeated(path, subjects, spread, rows=4):
+    """A few rows each of many subjects, who differ."""
+    rng = np.random.default_rng(6)
+    subject = np.repeat(np.arange(subjects), rows)
+    x = rng.uniform(size=len(subject)).round(3)
+    y = 20 + 2 * x + spread * rng.normal(size=subjects)[subject] + rng.normal(size=len(subject))
+    columns = {"subject": [f"s{each:03}" for each in subject], "x": x, "y": y.round(2)}
+    return CSVTask(written(path / "repeated.csv", columns), "y")
+
+
+@pytest.mark.parametrize(
+    ("subjects", "spread", "has"), [(90, 1.5, True), (90, 0.0, False), (700, 1.5, False)]
+)
+def test_many_subjects_have_effects_if_they_differ(tmp_path, subjects, spread, has):
+    found = regressions(repeated(tmp_path, subjects, spread))
+    hierarchical = [source for source in found if f"shape={subjects})" in source]
+    plain = [source for source in found if "shape=" not in source]
+    assert bool(hierarchical) == has
+    assert plain
+    assert all("u[subject_code]" in source for source in hierarchical)
+    if has:
+        assert found[0] in hierarchical
+
+
+def test_effects_of_many_subjects_have_the_evidence_of_exact_integrals(tmp_path):
+    """A Normal with effects is Normal with a covariance, which explains such data better by far."""
+    task = repeated(tmp_path, 90, 1.5)
+    found = [source for source in regressions(task) if 'pm.Normal("y"' in source]
+    with ProgramScorer(num_workers=1) as scorer:
+        scores = {source: scorer.score(source, task) for source in found}
+    assert all(score.scored for score in scores.values())
+    hierarchical = max(score.evidence for source, score in scores.items() if "shape=90" in source)
+    plain = max(score.evidence for source, score in scores.items() if "shape=" not in source)
+    y, x = task.data["y"], task.data["x"]
+    design = np.column_stack([np.ones_like(x), x])
+    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    together = np.kron(np.eye(90), np.full((4, 4), 1.5**2)) + np.eye(360)
+    apart = residual.var() * np.eye(360)
+    logs = [
+        -0.5 * (np.linalg.slogdet(each)[1] + residual @ np.linalg.solve(each, residual))
+        for each in (together, apart)
+    ]
+    assert hierarchical - plain == pytest.approx(logs[0] - logs[1], abs=10.0)
+    assert hierarchical > plain + 40.0

@@ -34,12 +34,12 @@ def made():
 @torch.no_grad()
 def test_packed_rows_have_the_log_probabilities_of_the_policys_own_prompts(made, tmp_path, monkeypatch):
     pupil, tokenizer, spelling = made
-    # training teaches first lines, numbers and brackets, and does not rule out those that are wrong
+    # training teaches first lines, numbers, brackets and neighbours, and rules out none that are wrong
     limits = PointerSpelling.limits
     monkeypatch.setattr(
         PointerSpelling,
         "limits",
-        lambda *given: limits(*given)._replace(rules=(), numbers=None, brackets=None),
+        lambda *given: limits(*given)._replace(rules=(), numbers=None, brackets=None, adjacent=None),
     )
     save_policy(pupil, tokenizer, tmp_path)
     policy = load_policy(str(tmp_path), None, ModelSettings(dtype="float32"))

@@ -9,6 +9,9 @@ from synthstats_lightning.tasks import CSVTask
 from synthstats_lightning.tasks.intake.column_reading import read_column
 from synthstats_lightning.tasks.intake.understand import understand
 
+ENDS = [date(2001 + month // 12, month % 12 + 1, 1) - timedelta(days=1) for month in range(1, 31)]
+"""Last days of 30 months from January 2001."""
+
 
 @pytest.mark.parametrize(
     ("texts", "values", "text"),
@@ -100,6 +103,18 @@ def test_parts_of_dates_where_asked_for():
         ([f"{1949 + month // 12}-{month % 12 + 1:02}" for month in range(30)], "months", range(30)),
         ([f"{1949 + part // 4}-{3 * (part % 4) + 1:02}-01" for part in range(20)], "quarters", range(20)),
         ([f"{year}-01-01" for year in range(1900, 1920)], "years", range(20)),
+        ([f"{year}-12-31" for year in range(1900, 1920)], "years", range(20)),
+        ([f"{day:%d.%m.%Y}" for day in ENDS], "months", range(30)),
+        ([f"{day - timedelta(days=place % 3)}" for place, day in enumerate(ENDS)], "months", range(30)),
+        ([f"{day}" for day in ENDS[2::3]], "quarters", range(10)),
+        ([f"{2001 + month // 12}-{month % 12 + 1:02}-15" for month in range(30)], "months", range(30)),
+        ([f"{ENDS[0] + timedelta(weeks=week)}" for week in range(60)], "weeks", range(60)),
+        (
+            [f"{datetime(2023, 1, 1, 5) + timedelta(hours=hour)}" for hour in range(300)],
+            "hours",
+            range(300),
+        ),
+        ([f"{ENDS[0] + timedelta(days=day)}" for day in range(60)], "days", range(60)),
     ],
 )
 def test_dates_of_a_regular_series_are_steps_that_are_counted(tmp_path, cells, unit, numbers):
@@ -109,6 +124,24 @@ def test_dates_of_a_regular_series_are_steps_that_are_counted(tmp_path, cells, u
     assert task.columns["date"].kind == "count"
     assert task.columns["date"].unit.startswith(f"{unit} since ")
     assert task.data["date"].tolist() == list(numbers)
+
+
+def test_new_dates_of_a_series_of_ends_of_months_are_counted_on():
+    found = understand({"date": [f"{day}" for day in ENDS], "y": [0.5 * (day.day % 4) for day in ENDS]}, "y")
+    assert found.encode({"date": ["2003-07-31", "2003-08-29"]})["date"].tolist() == [30, 31]
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        [date(2001, 1, 3) + timedelta(days=17 * step) for step in range(40)],  # several in a month
+        [date(2001 + month // 12, month % 12 + 1, 1 + 3 * (month % 9)) for month in range(30)],  # any day
+        [date(2001 + month, 1, 31) for month in range(5)],  # too few
+    ],
+)
+def test_other_dates_are_no_steps_of_months(dates):
+    found = understand({"date": dates, "y": [0.5 * (place % 7) for place in range(len(dates))]}, "y")
+    assert not found.column("date").unit.startswith("months")
 
 
 @pytest.mark.parametrize("digits", [2, 3, 9])

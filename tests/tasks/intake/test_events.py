@@ -56,6 +56,11 @@ def test_both_ways_of_coding_are_recognised_by_name_words_or_times(name, cells, 
     assert "cut short in the other 5 of 12 rows" in told
 
 
+def test_ends_of_intervals_are_times():
+    found = understand({"tstart": [0.0] * 12, "tstop": TIMES, "age": AGE, "status": SEEN}, "tstop")
+    assert role(found, "status") == "event"
+
+
 def test_a_status_counts_for_the_event_where_times_cut_short_are_hardly_shorter():
     """As in R's kidney and veteran: few rows were cut short, on the way."""
     times = [8.0, 23.0, 22.0, 447.0, 28.0, 30.0, 24.0, 7.0, 511.0, 53.0, 15.0, 8.0, 9.0, 151.0, 402.0]

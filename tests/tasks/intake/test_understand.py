@@ -100,6 +100,10 @@ def test_roles_of_numbers():
     found = understand({"deaths": counts, "population": population}, "deaths")
     assert found.column("population").role == "exposure"
     assert "exposure" in task_prompt(TableTask(found, "Deaths.")).request
+    claims = understand({"claims": counts, "Holders": [20 + value for value in counts]}, "claims")
+    assert claims.column("Holders").role == "exposure"
+    roads = understand({"accidents": counts, "vehicle_km": population}, "accidents")
+    assert roads.column("vehicle_km").role == "exposure"
     out_of = {"deaths": counts, "population": population, "trials": [50] * 20 + [60] * 20}
     found = understand(out_of, "deaths")
     assert found.column("trials").role == "total"
@@ -125,6 +129,8 @@ def test_roles_of_numbers():
         ([0.5, 3.25, 9.0], "continuous", False),
         ([-3, 4, 5], "continuous", False),
         ([60323.0, 61122.0, 60171.0], "continuous", True),
+        ([2685, 12051, 7000, 3120], "continuous", True),
+        ([985, 12051, 7000, 3120], "count", True),
     ],
 )
 def test_kind_of_the_response(values, kind, asked):
@@ -355,6 +361,7 @@ def test_a_response_alone_is_described():
         ([100.0] * 12 + [55.5 + place for place in range(28)], "exactly 100 in 30 % .* limits: {upper: 100}"),
         ([0.0] * 2 + [0.5 + place for place in range(38)], None),
         ([0.5 * (place % 4) for place in range(40)], None),  # a coarse scale
+        ([5.0 * (place % 10) + 1440.0 for place in range(40)], None),  # rounded ones repeat
     ],
 )
 def test_a_value_at_an_end_that_comes_too_often_is_said(values, told):
@@ -364,6 +371,13 @@ def test_a_value_at_an_end_that_comes_too_often_is_said(values, told):
     if told is not None:
         assert re.search(told, texts[0])
         assert ("hurdle" in texts[0]) == (values[0] == 0)
+
+
+def test_where_values_were_cut_off_is_not_asked_where_a_column_says_it():
+    times = [104.0] * 12 + [30.5 + place for place in range(28)]
+    table = {"time": times, "status": [0] * 12 + [1] * 28}
+    assert not [text for text in understand(table, "time").warnings if "is exactly" in text]
+    assert [text for text in understand({"time": times}, "time").warnings if "is exactly" in text]
 
 
 def test_trials_that_are_the_same_in_every_row_are_a_total():
@@ -419,7 +433,8 @@ def test_numbers_without_squares_are_refused(size):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("bwt", "continuous"), ("time", "continuous"), ("deaths", "count")]
+    ("name", "kind"),
+    [("bwt", "continuous"), ("time", "continuous"), ("angle", "continuous"), ("deaths", "count")],
 )
 def test_whole_numbers_that_spread_are_told_apart_by_their_name(name, kind):
     values = [709, 2523, 4990, 1330, 2877, 3100, 1885, 2410, 3651, 2920]
@@ -441,3 +456,28 @@ def test_of_more_columns_than_have_a_token_those_that_explain_the_response_are_k
     assert "x39" in kept
     assert len(understand(table, "y", screen=40).predictors) == 40
     assert len(understand(table, "y", columns=[*table]).predictors) == 40
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_responses_that_are_held_out_do_not_choose_the_columns(tmp_path, gap):
+    rng = np.random.default_rng(3)
+    table = {f"x{place}": rng.normal(size=30).round(3).tolist() for place in range(12)}
+    y = (np.array(table["x4"]) + 0.3 * rng.normal(size=30)).round(3)
+    if gap:
+        table["x7"][25] = ""  # so that six rows from row 23 on are the last five of those that are kept
+    other = y.copy()
+    other[25:] = [500.0, -400.0, 300.0, -200.0, 100.0]
+    found = []
+    for number, response in enumerate((y, other)):
+        path = tmp_path / f"{number}.csv"
+        columns = {**table, "y": response}
+        lines = [",".join(str(column[row]) for column in columns.values()) for row in range(30)]
+        path.write_text("\n".join([",".join(columns), *lines]) + "\n")
+        task = CSVTask(path, "y", screen=3, held_out=5)
+        found.append([each.name for each in task.understood.predictors])
+        assert task.held_out == 5
+        everything = CSVTask(path, "y", screen=3)
+        found.append([each.name for each in everything.understood.predictors])
+    assert found[0] == found[2]
+    assert "x4" in found[0]
+    assert found[1] != found[3]  # of which the rows would tell otherwise

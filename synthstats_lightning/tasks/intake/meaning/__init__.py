@@ -1,0 +1,1 @@
+"""What names and values of several columns say together."""

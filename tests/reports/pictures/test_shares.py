@@ -1,0 +1,90 @@
+"""Shares of forms are drawn whether the predictions of their programs came in time or not."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from synthstats_lightning.reports.pictures import drawing
+from synthstats_lightning.reports.pictures.drawing import draw_models
+from synthstats_lightning.reports.pictures.task_pictures import task_pictures
+from synthstats_lightning.reports.records import ProgramRecord
+from synthstats_lightning.reports.run_posterior import RunPosterior
+from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
+from synthstats_lightning.scoring.score import Score
+from synthstats_lightning.tasks import Task
+
+ROWS = 12
+SHARES = (0.9, 0.0996, 0.0003, 0.0001)
+
+
+@pytest.fixture
+def task():
+    data = {"x": np.linspace(0.0, 1.0, ROWS), "y": np.linspace(1.0, 2.0, ROWS)}
+    return Task("made", "Made up.", data, "y")
+
+
+@pytest.fixture
+def forms(task):
+    records = [
+        ProgramRecord(
+            "made",
+            f"program {place}",
+            Score(evidence=math.log(share), structure=f"{place}"),
+            0.0,
+            -2.0,
+            -2.0,
+            fresh=1,
+        )
+        for place, share in enumerate(SHARES)
+    ]
+    return RunPosterior.from_records("made", records, task=task).forms
+
+
+def late_for(*sources):
+    """Predictions that come in time for all programs but some."""
+
+    def posterior(source, task, draws, rows):
+        if source in sources:
+            raise TimeoutError
+        number = ROWS + (len(next(iter(rows.values()))) if rows else 0)
+        noise = np.random.default_rng(0).normal(size=(1, draws, number))
+        return PosteriorDraws({}, np.zeros((1, draws, number)), noise, "smc", 500.0, -1.0)
+
+    return posterior
+
+
+def pictures(task, forms, posterior):
+    end = time.monotonic() + 60.0
+    return task_pictures(task, forms, {"x": 1.0}, posterior, plotted=4, deadline=end)
+
+
+def figure_of(found, monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(drawing, "_save", lambda figure, path: drawn.append(figure))
+    draw_models("made", found.models[0], found.shares, tmp_path / "posterior.png")
+    return drawn[0]
+
+
+def bars(axes):
+    return [bar.get_width() for bar in axes.patches]
+
+
+@pytest.mark.parametrize("late", [(), ("program 0",), ("program 0", "program 2", "program 3")])
+def test_the_best_form_has_its_bar_and_one_of_nothing_has_none(task, forms, monkeypatch, tmp_path, late):
+    found = pictures(task, forms, late_for(*late))
+    figure = figure_of(found, monkeypatch, tmp_path)
+    np.testing.assert_allclose(bars(figure.axes[-1]), SHARES[:2], atol=1e-9)
+    title = figure.axes[0].get_title(loc="left")
+    assert ("of the posterior" in title) == bool(late)
+    if late:
+        assert "10.0%" in title
+
+
+def test_without_predictions_nothing_is_drawn_of_them(task, forms):
+    found = pictures(task, forms, late_for(*(f"program {place}" for place in range(4))))
+    assert found.models == ()
+    assert [each.share for each in found.shares] == pytest.approx(SHARES[:2])
