@@ -56,8 +56,8 @@ class CSVTask(TableTask):
         views: Whether programs may also use standardised covariates (`age_z`) and indicators of levels.
         tell_views: Whether the prompt names these views, for large language models; the bundled policy has
             never seen such a line.
-        screen: Number of covariates to keep, those that go with the response best; by default all up to 32,
-            and all that `columns` names.
+        screen: Number of covariates to keep, those that go with the response best; by default all, of which
+            the bundled policy is told of 32 chosen so.
         delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
         encoding: Encoding of a CSV file; by default what its bytes say.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from synthstats_lightning.tasks.columns import Array, Column
 from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, TRIALS
+from synthstats_lightning.tasks.facts import LEFT_OUT
 from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodData
 from synthstats_lightning.tasks.task import Task
@@ -65,6 +66,7 @@ class TableTask(Task):
             **more,
         )
         renamed = self.column_names
+        self.roles = {renamed[name]: LEFT_OUT for name in understood.untold}
         self.views = {
             _renamed(view_name, view.column, renamed): replace(view, column=renamed.get(view.column, ""))
             for view_name, view in understood.views.items()

@@ -27,7 +27,7 @@ from synthstats_lightning.tasks.intake.roles import (
     reason_to_leave_out,
     same_total,
 )
-from synthstats_lightning.tasks.intake.screening import association
+from synthstats_lightning.tasks.intake.screening import MOST_COVARIATES, association
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn
 
 MOST_LEVELS = 20
@@ -46,6 +46,7 @@ class Draft:
         wanted: Whether the user has named it.
         role: What it is for, so far.
         reason: Why it is left out, if it is.
+        told: Whether policies that know so many columns only are told of it.
     """
 
     original: str
@@ -53,6 +54,7 @@ class Draft:
     wanted: bool
     role: str = "covariate"
     reason: str = ""
+    told: bool = True
 
 
 def check_response(own: Draft, raw: RawTable, forced: bool) -> None:
@@ -294,14 +296,14 @@ def _unless_of_a_population(drafts: Sequence[Draft], own: Draft, roles: Mapping[
 
 
 def screen_columns(
-    drafts: Sequence[Draft], own: Draft, number: int, held_out: int = 0, filled: bool = False
+    drafts: Sequence[Draft], own: Draft, number: int | None, held_out: int = 0, filled: bool = False
 ) -> list[str]:
     """Leaves out all but those covariates that go with the response best.
 
     Args:
         drafts: All columns of the table.
         own: The column of the response.
-        number: Covariates to keep.
+        number: Covariates to keep; `None` keeps all, of which `MOST_COVARIATES` are told.
         held_out: Last rows of those that are kept, whose responses have no part in it.
         filled: Whether rows are kept where covariates have gaps.
 
@@ -311,8 +313,32 @@ def screen_columns(
     Raises:
         ValueError: If `number` is below 1.
     """
-    if number < 1:
+    if number is not None and number < 1:
         raise ValueError(f"screen must be at least 1, got {number}")
+    most = MOST_COVARIATES if number is None else number
+    weak = _weakest(drafts, own, most, held_out, filled)
+    if not weak:
+        return []
+    if number is None:
+        for draft, _ in weak:
+            draft.told = False
+        return [
+            f"{len(weak)} covariates are told to no policy that knows {most} of them, because others go with the"
+            f" response better: {few([draft.original for draft, _ in weak])}. Programs of others may use them"
+        ]
+    for draft, strength in weak:
+        draft.role = "left_out"
+        draft.reason = f"screened: {100 * strength:.0f} % of the response's rank variance"
+    return [
+        f"{len(weak)} covariates are left out because others go with the response better: evidences compare"
+        " programs about the columns that are left"
+    ]
+
+
+def _weakest(
+    drafts: Sequence[Draft], own: Draft, number: int, held_out: int, filled: bool
+) -> list[tuple[Draft, float]]:
+    """Those covariates that go with the response worst, and how well, so that `number` others remain."""
     more = sum(draft.role not in ("left_out", "response", *LIMIT_ROLES) for draft in drafts) - number
     if more <= 0:
         return []
@@ -323,18 +349,10 @@ def screen_columns(
         used = [own] if filled else [draft for draft in drafts if draft.role != "left_out"]
         whole = np.flatnonzero(~np.isnan([draft.reading.values for draft in used]).any(0))
         response[whole[-held_out] if len(whole) >= held_out else 0 :] = np.nan
-    strength = {
-        draft.original: association(draft.reading.values, response, bool(draft.reading.levels))
-        for draft in open_to_it
-    }
-    weak = sorted(open_to_it, key=lambda draft: strength[draft.original])[:more]
-    for draft in weak:
-        draft.role = "left_out"
-        draft.reason = f"screened: {100 * strength[draft.original]:.0f} % of the response's rank variance"
-    return [
-        f"{len(weak)} covariates are left out because others go with the response better: evidences compare"
-        " programs about the columns that are left"
+    strengths = [
+        association(draft.reading.values, response, bool(draft.reading.levels)) for draft in open_to_it
     ]
+    return sorted(zip(open_to_it, strengths, strict=True), key=lambda each: each[1])[:more]
 
 
 def constants(columns: Sequence[UnderstoodColumn], drafts: Sequence[Draft]) -> dict[str, float]:

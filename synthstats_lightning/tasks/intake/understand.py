@@ -42,7 +42,6 @@ from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, how_tak
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES, LIMITS_OF_ROWS, ROLES
-from synthstats_lightning.tasks.intake.screening import MOST_COVARIATES
 from synthstats_lightning.tasks.intake.table_reading import read_table
 from synthstats_lightning.tasks.intake.understood import UnderstoodColumn, UnderstoodData
 from synthstats_lightning.tasks.intake.views import offered_views
@@ -92,8 +91,8 @@ def understand(
             values look like.
         views: Whether programs may also use standardised covariates (`age_z`), indicators of levels, and what
             a table has where they have codes or nothing: its own numbers of groups, a number of all rows.
-        screen: Number of covariates to keep, those that go with the response best; by default at most
-            `MOST_COVARIATES`, and all that `columns` names.
+        screen: Number of covariates to keep, those that go with the response best; by default all, of which
+            the bundled policy is told of `MOST_COVARIATES` chosen so.
         delimiter: What separates the fields of a CSV file; by default what cuts its lines evenly.
         encoding: Encoding of a CSV file; by default what its bytes say.
         held_out: Last rows of those that are kept, which are not looked at for which covariates to keep.
@@ -143,8 +142,7 @@ def understand(
     skipped = [name for name in raw.columns if name not in chosen and name != response]
     if skipped:
         notes.append(f"{len(skipped)} columns that `columns` does not name are left out: {few(skipped)}")
-    most = MOST_COVARIATES if screen is None else screen
-    notes += screen_columns(drafts, own, most, held_out, gaps == "indicator")
+    notes += screen_columns(drafts, own, screen, held_out, gaps == "indicator")
     warnings += _warnings(drafts)
     covariates = [each for each in drafts if each.role == "covariate" and each.original not in said_roles]
     warnings += filter(None, (several_outcomes(each.original, each.reading, response) for each in covariates))
@@ -201,6 +199,11 @@ def understand(
         notes=(*notes, *left_out, *filled),
         warnings=tuple(warnings),
         events=events,
+        untold=tuple(
+            column.name
+            for column, draft in zip(described, drafts, strict=False)
+            if not draft.told and column.name in data
+        ),
     )
 
 

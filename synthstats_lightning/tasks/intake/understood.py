@@ -76,6 +76,7 @@ class UnderstoodData:
         notes: What was decided of the table as a whole, a sentence each.
         warnings: What the user should look at.
         events: Name to a column of events in numbers, for which a column of limits stands.
+        untold: Covariates that policies which know only so many columns are not told of.
     """
 
     source: str
@@ -91,6 +92,7 @@ class UnderstoodData:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     events: Mapping[str, EventColumn] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int:

@@ -447,15 +447,23 @@ def test_numbers_that_repeat_and_name_broods_or_places_are_groups(name):
     assert understand(table, "y").columns[0].role == "group"
 
 
-def test_of_more_columns_than_have_a_token_those_that_explain_the_response_are_kept():
+def test_of_more_columns_than_have_a_token_those_that_explain_the_response_are_told():
     rng = np.random.default_rng(0)
     table = {f"x{place}": rng.normal(size=50).round(2) for place in range(40)}
     table["y"] = (table["x39"] + 0.1 * rng.normal(size=50)).round(3)
-    kept = [column.name for column in understand(table, "y").predictors]
-    assert len(kept) == 32
-    assert "x39" in kept
-    assert len(understand(table, "y", screen=40).predictors) == 40
-    assert len(understand(table, "y", columns=[*table]).predictors) == 40
+    found = understand(table, "y")
+    assert len(found.predictors) == 40
+    assert len(found.untold) == 8
+    assert "x39" not in found.untold
+    assert any(note.startswith("8 covariates are told to no policy") for note in found.notes)
+    assert understand(table, "y", screen=40).untold == ()
+    assert understand(table, "y", columns=[*table]).untold == ()
+    assert [len(understand(table, "y", screen=32).predictors)] == [32]
+    task = TableTask(found)
+    facts = task_prompt(task).facts
+    assert facts is not None
+    assert {column.name for column in facts.columns} == {*task.covariates}.difference(found.untold)
+    assert len(task.covariates) == 40
 
 
 @pytest.mark.parametrize("gap", [False, True])
