@@ -20,6 +20,8 @@ from synthstats_lightning.runtime.durable_files import replacing
 COLUMNS = 3
 DPI = 150
 _LABEL_WIDTH = 62
+_TICKS_WIDTH = 40
+"""Characters of the names of levels that have room side by side."""
 MOST_OF_IT = 0.5
 """Posterior share below which a picture says how much of the posterior it shows."""
 
@@ -146,6 +148,8 @@ def _draw_panel(axes: Any, bands: Bands, panel: Panel) -> None:
         )
     if panel.ticks:
         axes.set_xticks(range(len(panel.ticks)), [_plain(tick) for tick in panel.ticks])
+        if sum(len(tick) + 1 for tick in panel.ticks) > _TICKS_WIDTH:
+            axes.tick_params(axis="x", labelrotation=90, labelsize=7)
     axes.set_ylim(*bands.limits)
     axes.set_xlabel(_plain(panel.axis))
     axes.set_ylabel(_plain(bands.response))

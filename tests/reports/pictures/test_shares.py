@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
@@ -15,7 +16,7 @@ from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_posterior import RunPosterior
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.score import Score
-from synthstats_lightning.tasks import Task
+from synthstats_lightning.tasks import TableTask, Task, understand
 
 ROWS = 12
 SHARES = (0.9, 0.0996, 0.0003, 0.0001)
@@ -88,3 +89,25 @@ def test_without_predictions_nothing_is_drawn_of_them(task, forms):
     found = pictures(task, forms, late_for(*(f"program {place}" for place in range(4))))
     assert found.models == ()
     assert [each.share for each in found.shares] == pytest.approx(SHARES[:2])
+
+
+@pytest.mark.parametrize("levels", [2, 20])
+def test_names_of_levels_do_not_overlap(levels, monkeypatch, tmp_path):
+    names = [f"subject {100 + row % levels}" for row in range(80)]
+    table = {"subject": names, "y": np.linspace(1.0, 2.0, 80).tolist()}
+    task = TableTask(understand(table, "y"), name="made")
+    record = ProgramRecord("made", "program 0", Score(evidence=-1.0, structure="a"), 0.0, -2.0, -2.0, fresh=1)
+    forms = RunPosterior.from_records("made", [record], task=task).forms
+
+    def posterior(source, task, draws, rows):
+        number = 80 + (len(next(iter(rows.values()))) if rows else 0)
+        noise = np.random.default_rng(0).normal(size=(1, draws, number))
+        return PosteriorDraws({}, np.zeros((1, draws, number)), noise, "smc", 500.0, -1.0)
+
+    end = time.monotonic() + 60.0
+    found = task_pictures(task, forms, {"subject_code": 1.0}, posterior, plotted=1, deadline=end)
+    figure = figure_of(found, monkeypatch, tmp_path)
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert len(boxes) == levels
+    assert all(left.x1 <= right.x0 + 1.0 for left, right in itertools.pairwise(boxes))
