@@ -32,6 +32,7 @@ UNTRUSTED = tuple(
 )
 
 
+@pytest.mark.long
 def test_the_trainer_process_never_imports_pymc():
     assert run(EVERY_TRUSTED_MODULE.replace("UNTRUSTED", repr(UNTRUSTED))).stdout.strip() == "[]"
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from synthstats_lightning.tasks.columns import Array, Column
-from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, TRIALS
 from synthstats_lightning.tasks.facts import LEFT_OUT
+from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, TRIALS
 from synthstats_lightning.tasks.intake.roles import LIMIT_ROLES
 from synthstats_lightning.tasks.intake.understood import UnderstoodData
 from synthstats_lightning.tasks.task import Task

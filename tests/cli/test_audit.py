@@ -120,6 +120,7 @@ def test_audits_a_run(warm, programs, tmp_path, capsys):
     assert "honest" in shown
 
 
+@pytest.mark.long
 def test_scores_and_audits_one_program(warm, tmp_path, capsys):
     source, path = tmp_path / "program.py", tmp_path / "score.json"
     source.write_text(WHOLE)

@@ -201,6 +201,7 @@ def test_peft_reads_the_export(fitted, tmp_path):
         assert torch.allclose(model.eval()(input_ids=ids).logits, ours, atol=1e-6)
 
 
+@pytest.mark.long
 def test_resumed_equals_uninterrupted(fitted, tmp_path):
     folder, whole = fitted
     path = checkpoint(folder, 2)

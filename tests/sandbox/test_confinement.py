@@ -220,6 +220,7 @@ def test_hostile_readers_at_standard(name: str, reading: Sandbox) -> None:
     assert caught.value.category is FailureCategory.RAISED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings", [pytest.param({"max_age": 0.001}, marks=pytest.mark.slow), {"max_growth": 1e-9}]
 )

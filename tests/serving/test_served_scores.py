@@ -90,6 +90,7 @@ def without_seconds(score: Any) -> Any:
     return replace(score, seconds=0.0)
 
 
+@pytest.mark.long
 def test_asked_for_some_scores_and_for_none_that_is_computed(both: Any) -> None:
     url, _, _ = both
     status, _, found = ask(f"{url}/score", {"task": "dugongs", "program": LINE, "scores": ["elpd"]})

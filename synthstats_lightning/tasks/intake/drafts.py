@@ -323,8 +323,9 @@ def screen_columns(
         for draft, _ in weak:
             draft.told = False
         return [
-            f"{len(weak)} covariates are told to no policy that knows {most} of them, because others go with the"
-            f" response better: {few([draft.original for draft, _ in weak])}. Programs of others may use them"
+            f"{len(weak)} covariates are told to no policy that knows {most} of them, because others go with"
+            f" the response better: {few([draft.original for draft, _ in weak])}. Programs of others may use"
+            " them"
         ]
     for draft, strength in weak:
         draft.role = "left_out"

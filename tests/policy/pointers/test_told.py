@@ -120,6 +120,7 @@ def test_more_columns_of_categories_than_pointers_of_groups():
     assert "<c1><c1.n><c1.i>: count, 0 to 2" in request_text(facts, table)
 
 
+@pytest.mark.long
 def test_programs_on_thirty_columns_parse_and_score(bundled):
     task = wide_task()
     proposal, prior, facts = prompts(bundled, task)

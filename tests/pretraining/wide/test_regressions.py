@@ -69,6 +69,7 @@ def test_columns_that_explain_nothing_are_left_out_of_some():
     assert {"Normal", "StudentT"} == {source.rsplit("pm.", 1)[1].split("(")[0] for source in found}
 
 
+@pytest.mark.long
 def test_logarithms_where_columns_range_widely_and_the_link_is_one():
     rng = np.random.default_rng(1)
     capital = np.exp(rng.normal(3.0, 1.5, 60))

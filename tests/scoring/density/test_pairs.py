@@ -95,6 +95,7 @@ def test_entries_are_as_many_as_differ(name: str) -> None:
     assert len(pair.roots) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_density_is_pymcs(name: str) -> None:
     kernel, inputs = KERNELS[name]

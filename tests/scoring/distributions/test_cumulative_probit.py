@@ -95,6 +95,7 @@ def test_rows_are_those_of_all_categories(name: str, monkeypatch: pytest.MonkeyP
         torch.testing.assert_close(slope, other, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_are_those_of_pymc(name: str, request: pytest.FixtureRequest) -> None:
     scope: dict[str, Any] = {"pm": pm, "np": np, "y": Y, **DATA}

@@ -119,6 +119,7 @@ def built(name: str) -> Density:
     return build_density(parse_graph(json.dumps(document), SCHEMA), DATA, Y)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OBSERVED)
 def test_the_density_is_pymcs(name: str) -> None:
     density = built(name)
