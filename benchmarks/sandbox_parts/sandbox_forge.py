@@ -27,8 +27,8 @@ def changed(node: int, **fields: Any) -> str:
 
 _CHAIN = [
     *NODES[:2],
-    *({"op": "exp", "inputs": [index]} for index in range(1, 1501)),
-    {"op": "random", "distribution": "Normal", "inputs": [1501, 1], "name": "obs", "shape": [8]},
+    *({"op": "exp", "inputs": [index]} for index in range(1, 4501)),
+    {"op": "random", "distribution": "Normal", "inputs": [4501, 1], "name": "obs", "shape": [8]},
 ]
 _LONE = json.dumps("\ud800")
 ATTACKS: dict[str, tuple[str, str]] = {
@@ -73,7 +73,7 @@ ATTACKS: dict[str, tuple[str, str]] = {
         changed(0, op="covariate", name="y", value=None, dtype=None),
     ),
     "two-responses": ("another response", graph(response=2)),
-    "long-chain": ("1,500 operations in a chain", graph(nodes=_CHAIN, response=len(_CHAIN) - 1)),
+    "long-chain": ("4,500 operations in a chain", graph(nodes=_CHAIN, response=len(_CHAIN) - 1)),
     "list": ("a list", "[]"),
     "byte-order-mark": ("a byte order mark", "\ufeff" + graph()),
     "failure-escapes": ("escapes in a failure", json.dumps({"failure": "raised", "message": "\x1b[2J" * 9})),
