@@ -65,7 +65,8 @@ _GROUP = re.compile(
     r"|institution|inst|province|municipality|tract|tree|airline|carrier|vendor|supplier|customer|client|user|branch"
     r"|outlet|agency|employee|doctor|physician|surgeon|nurse|provider|lecturer|professor|instructor|course|experiment"
     r"|expt|event|pair|ship|vessel|sujet|sujeto|eleve|ecole|escuela|classe|clase|parcelle|parzelle|parcela|paciente"
-    r"|proband|probandin|versuchsperson|person_?nr|schule|klasse|betrieb|firma|filiale|tier|gruppe|groupe|grupo|sire|dam|colony|hive|pond|transect|quadrat|island)"
+    r"|proband|probandin|versuchsperson|person_?nr|schule|klasse|betrieb|firma|filiale|tier|gruppe|groupe|grupo"
+    r"|sire|dam|colony|hive|pond|transect|quadrat|island)"
     r"(_?(id|no|nr|num|number|cod|code|index|fips))?"
 )
 _EXPOSURE = re.compile(
