@@ -17,8 +17,9 @@ regressions that runs begin with `regressions_elpd` (of the one of most evidence
 instances whose best program has less evidence than the intercept alone). Of the policy on its own grammar:
 `form_prior_total_variation`, `calibration_worst_z`, `simulated_gain_nats`, `wrong_columns`; see
 `language_models/zero_shot_parts/simulated.py`. With `--information N`, what N simulated data sets say of the
-program that made them, `simulated_information_nats`, of which the gain is the part that the policy has; see
-`language_models/zero_shot_parts/information.py`.
+program that made them, `simulated_information_nats`, of which the gain is the part that the policy has, and
+whether features of programs are calibrated before and after weighting, `calibration_plain_worst_z` and
+`calibration_weighted_worst_z`; see `language_models/zero_shot_parts/information.py`.
 """
 
 from __future__ import annotations
@@ -179,8 +180,12 @@ def main() -> None:
     parser.add_argument("--time_limit", type=float, default=10.0, help="processor seconds of a score")
     parser.add_argument("--pairs", type=int, default=1000, help="simulated pairs; 0 for none")
     parser.add_argument(
-        "--information", type=int, default=0, help="data sets whose log Z is estimated, 150 programs each"
+        "--information",
+        type=int,
+        default=0,
+        help="data sets whose log Z is estimated, `--each` programs each",
     )
+    parser.add_argument("--each", type=int, default=150, help="programs of a data set of `--information`")
     parser.add_argument("--simulated_only", action="store_true", help="only the policy's own grammar")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -201,7 +206,7 @@ def main() -> None:
         print(json.dumps(document), flush=True)
         write()
     if options.information:
-        document |= information(policy, options.information, 150, options.tokens, options.time_limit)
+        document |= information(policy, options.information, options.each, options.tokens, options.time_limit)
         print(json.dumps(document), flush=True)
         write()
     for name in options.only or made:

@@ -209,11 +209,32 @@ def _bands(has: Bool[np.ndarray, "sets programs"]) -> list[dict[str, float]]:
     own, policys = has[:, 0], has[:, 1:]
     half = policys.shape[1] // 2
     picking, expected = policys[:, :half].mean(1), policys[:, half:].mean(1)
-    spread: Float[np.ndarray, " sets"] = has.var(1, ddof=1) * (1.0 + 1.0 / (policys.shape[1] - half))
+    variance = has.var(1, ddof=1) * (1.0 + 1.0 / (policys.shape[1] - half))
+    return bands(own, picking, expected, variance)
+
+
+def bands(
+    own: Bool[np.ndarray, " sets"],
+    picking: Float[np.ndarray, " sets"],
+    expected: Float[np.ndarray, " sets"],
+    variance: Float[np.ndarray, " sets"],
+) -> list[dict[str, float]]:
+    """How often data sets' own programs have a feature, beside how often they were expected to.
+
+    Args:
+        own: Whether the program that made the data has it.
+        picking: Shares that put data sets into bands, of other programs than those expected by.
+        expected: Shares that it was expected with.
+        variance: Of own less expected, by the expectation.
+
+    Returns:
+        By band `data_sets`, `expected` and `found`, numbers of programs, and `z`, their difference over its
+        standard deviation.
+    """
     found = []
     for rows in np.array_split(np.argsort(picking, kind="stable"), BANDS):
         # one more program of either kind, so that a band where nothing varies says little
-        deviation = float(np.sqrt(spread[rows].sum() + 0.5))
+        deviation = float(np.sqrt(variance[rows].sum() + 0.5))
         found.append(
             {
                 "data_sets": float(len(rows)),
