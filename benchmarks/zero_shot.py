@@ -180,6 +180,9 @@ def main() -> None:
     parser.add_argument("--time_limit", type=float, default=10.0, help="processor seconds of a score")
     parser.add_argument("--pairs", type=int, default=1000, help="simulated pairs; 0 for none")
     parser.add_argument(
+        "--requests", type=int, default=8000, help="of the grammar, whose classes of programs are counted"
+    )
+    parser.add_argument(
         "--information",
         type=int,
         default=0,
@@ -201,7 +204,7 @@ def main() -> None:
 
     if options.pairs:
         document |= gain(policy, options.pairs)
-        document |= frequencies(policy, 2 * options.pairs, options.tokens)
+        document |= frequencies(policy, options.requests, options.tokens)
         document |= calibration(policy, options.pairs, options.tokens)
         print(json.dumps(document), flush=True)
         write()

@@ -30,9 +30,11 @@ STAGES = [Stage(grammar="wide", covariates={16: 1.0})]
 NAMES = {"pm", "np", "pt", "math", "data", "model", *dir(builtins)}
 """Names that every program may use."""
 PROGRAMS_A_PAIR = 16
-AT_ONCE = 12
+AT_ONCE = 32
 """Requests of one pass."""
 BANDS = 5
+GRAMMARS = 8
+"""Programs of the grammar's a request, beside which one of the policy's is put."""
 
 
 class Feature(NamedTuple):
@@ -120,31 +122,38 @@ def gain(policy: Policy, pairs: int, precision: str = "fp32") -> dict[str, Any]:
 def frequencies(policy: Policy, requests: int, tokens: int) -> dict[str, Any]:
     """Blind programs of requests of the grammar beside the grammar's own.
 
+    With hundreds of classes two samples of one distribution are far from equal: the distance of the samples
+    is too large in expectation, by about what `form_prior_noise` says, and falls with the number of requests.
+
     Args:
         policy: A writer.
-        requests: How many requests, a program each.
+        requests: How many requests, a program each of the policy's.
         tokens: Most tokens of a program.
 
     Returns:
-        `form_prior_total_variation` over classes of texts, `form_prior_noise`, which two halves of the
-        grammar's own programs have, `wrong_columns` and `programs`.
+        `form_prior_total_variation` over classes of texts, between the policy's programs and `GRAMMARS` a
+        request of the grammar; `family_prior_total_variation`, of families of the response alone; by
+        `..._noise`, the same of one more program of the grammar's a request in place of the policy's;
+        `wrong_columns` and `programs`.
     """
     rng = Random(f"requests:{MADE_SEED}")
-    examples = [drawn_example(rng, STAGES[0], 2, 0) for _ in range(requests)]
+    examples = [drawn_example(rng, STAGES[0], GRAMMARS + 1, 0) for _ in range(requests)]
     own: Counter[str] = Counter()
     again: Counter[str] = Counter()
     policys: Counter[str] = Counter()
     wrong = 0
     for example, sources in zip(examples, _sources(policy, examples, 1, tokens, digests=False), strict=True):
         columns = [column.name for column in example.facts.columns]
-        first, second = (class_of(program.source, columns) for program in example.programs)
-        own[first] += 1
-        again[second] += 1
+        first, *others = (class_of(program.source, columns) for program in example.programs)
+        again[first] += 1
+        own.update(others)
         policys[class_of(sources[0], columns)] += 1
         wrong += bool(unknown_names(sources[0], example.facts))
     return {
         "form_prior_total_variation": _total_variation(own, policys),
         "form_prior_noise": _total_variation(own, again),
+        "family_prior_total_variation": _total_variation(_families(own), _families(policys)),
+        "family_prior_noise": _total_variation(_families(own), _families(again)),
         "wrong_columns": wrong,
         "programs": requests,
     }
@@ -202,6 +211,14 @@ def _sources(
 def _total_variation(first: Counter[str], second: Counter[str]) -> float:
     totals = first.total(), second.total()
     return 0.5 * sum(abs(first[key] / totals[0] - second[key] / totals[1]) for key in {*first, *second})
+
+
+def _families(classes: Counter[str]) -> Counter[str]:
+    """Of classes of texts, which begin with the family of the response."""
+    found: Counter[str] = Counter()
+    for name, number in classes.items():
+        found[name.split("|")[0]] += number
+    return found
 
 
 def _bands(has: Bool[np.ndarray, "sets programs"]) -> list[dict[str, float]]:
