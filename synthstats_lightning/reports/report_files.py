@@ -22,10 +22,16 @@ from synthstats_lightning.reports.comparisons import Comparison, Submit, compare
 from synthstats_lightning.reports.html.contents import Page
 from synthstats_lightning.reports.html.page import write_page
 from synthstats_lightning.reports.html.task_page import TaskFindings, task_page
-from synthstats_lightning.reports.pictures.drawing import draw_checks, draw_learning, draw_map, draw_models
+from synthstats_lightning.reports.pictures.drawing import (
+    draw_checks,
+    draw_learning,
+    draw_map,
+    draw_models,
+    draw_shares,
+)
 from synthstats_lightning.reports.pictures.learning_curves import learning_curves
 from synthstats_lightning.reports.pictures.predictive_draws import Rows
-from synthstats_lightning.reports.pictures.task_pictures import TaskPictures, task_pictures
+from synthstats_lightning.reports.pictures.task_pictures import TaskPictures, form_shares, task_pictures
 from synthstats_lightning.reports.run_settings import CONFIGURATION
 from synthstats_lightning.reports.run_warnings import RunWarning, read_warnings
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
@@ -170,6 +176,7 @@ def _findings(
             )
             report.left_out += pictures.left_out
     elif posterior is not None:
+        pictures = TaskPictures(shares=form_shares(posterior.forms, plotted))
         report.left_out.append(f"predictions and comparisons: {reason}")
     return TaskFindings(
         report.task,
@@ -213,6 +220,8 @@ def _draw(
     if models:
         wanted["posterior"] = partial(draw_models, found.name, models[0], found.pictures.shares)
         wanted["checks"] = partial(draw_checks, models[0])
+    elif found.pictures.shares:
+        wanted["posterior"] = partial(draw_shares, found.name, found.pictures.shares)
     if found.curves:
         wanted["learning"] = partial(draw_learning, found.curves)
     if search is not None:

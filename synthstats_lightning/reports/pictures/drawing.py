@@ -56,6 +56,21 @@ def draw_models(name: str, model: DrawnModel, shares: Sequence[FormShare], path:
     _save(figure, path)
 
 
+def draw_shares(name: str, shares: Sequence[FormShare], path: Path) -> None:
+    """The shares of the best forms alone, where no predictions are there.
+
+    Args:
+        name: Name of the task.
+        shares: The best forms with what they hold of the posterior.
+        path: The PNG file.
+    """
+    figure = _figure(6.0, 4.2)
+    axes = figure.subplots()
+    _draw_shares(axes, shares)
+    axes.set_title(f"{name}: the best forms", loc="left", fontsize=10)
+    _save(figure, path)
+
+
 def draw_checks(model: DrawnModel, path: Path) -> None:
     """Calibration, residuals and, of counts, the rootogram.
 
@@ -164,6 +179,7 @@ def _draw_shares(axes: Any, forms: Sequence[FormShare]) -> None:
         axes.text(form.share, position, f" {form.share:.1%}", fontsize=9, va="center")
     axes.set_ylim(-0.6, max(len(forms), 1) - 0.1)
     axes.set_xlim(0, max((form.share for form in forms), default=1.0) * 1.3 or 1.0)
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0.0 <= tick <= 1.0 + 1e-9])
     axes.set_yticks([])
     axes.set_xlabel("posterior share of the form")
     axes.spines["left"].set_visible(False)

@@ -33,6 +33,8 @@ INCLUDED = 0.05
 """Covariates with a smaller probability that a program reads them have no panel."""
 LEAST_SHARE = 0.0005
 """Forms with less, which would be 0.0 %, have no bar and no bands, except for the first."""
+LEAST_PLACES = 3
+"""Structures of which a map says something."""
 THREADS = 2
 
 
@@ -90,7 +92,7 @@ class TaskPictures:
 
     Attributes:
         models: The weighted set first, then the best forms; empty where there was nothing to draw from.
-        search: The map of structures; `None` where no graphs are known.
+        search: The map of structures; `None` where too few are known or have been placed in time.
         left_out: What is missing and why, a line each.
         shares: The best forms, whether their predictions are among `models` or not.
     """
@@ -123,14 +125,14 @@ def task_pictures(
     left_out: list[str] = []
     if not forms:
         return TaskPictures()
-    shown = [form for form in forms[:plotted] if form is forms[0] or form.share >= LEAST_SHARE]
-    shares = tuple(FormShare(form.text, form.share) for form in shown)
+    shown = _shown(forms, plotted)
+    shares = form_shares(forms, plotted)
     if task.shown_rows == task.num_rows - task.held_out:
         # as in episodes, whose programs know what each of them observed and nothing of it is here
         left_out.append(
             "predictions: all rows of the task are held out, so that no program was fitted to them"
         )
-        return TaskPictures((), _search(forms, deadline), left_out, shares)
+        return TaskPictures((), _search(forms, deadline, left_out), left_out, shares)
     used = [
         name
         for name, _ in sorted(inclusion.items(), key=lambda item: -item[1])
@@ -139,7 +141,11 @@ def task_pictures(
     design = panel_design(task, [name for name in used if name in task.covariates])
     chosen = set_programs([program for form in forms for program in form.programs])
     wanted = {program.source: program for program in [*chosen, *(form.best for form in shown)]}
-    draws = _all_draws(task, wanted, design, posterior, deadline, left_out)
+    with ThreadPoolExecutor(1, thread_name_prefix="report-map") as aside:
+        # while workers draw, which may take all of the time
+        mapped = aside.submit(_search, forms, deadline, left_out)
+        draws = _all_draws(task, wanted, design, posterior, deadline, left_out)
+        search = mapped.result()
     models = []
     found = [program for program in chosen if program.source in draws]
     if found:
@@ -152,8 +158,22 @@ def task_pictures(
         if form.best.source in draws:
             own = draws[form.best.source]
             models.append(_drawn(task, design, f"form {number}", form.text, form.share, own))
-    search = _search(forms, deadline)
     return TaskPictures(tuple(models), search, left_out, shares)
+
+
+def form_shares(forms: Sequence[FormSummary], plotted: int) -> tuple[FormShare, ...]:
+    """The best forms with what they hold of the posterior.
+
+    Args:
+        forms: The forms of the run's posterior, largest share first.
+        plotted: How many at most.
+    """
+    return tuple(FormShare(form.text, form.share) for form in _shown(forms, plotted))
+
+
+def _shown(forms: Sequence[FormSummary], plotted: int) -> list[FormSummary]:
+    """The best one, whatever it holds, and others that hold something."""
+    return [form for form in forms[:plotted] if form is forms[0] or form.share >= LEAST_SHARE]
 
 
 def set_programs(programs: Sequence[ProgramSummary]) -> list[ProgramSummary]:
@@ -246,8 +266,8 @@ def _drawn(
     )
 
 
-def _search(forms: Sequence[FormSummary], deadline: float) -> DrawnMap | None:
-    """The map of the structures of largest share."""
+def _search(forms: Sequence[FormSummary], deadline: float, left_out: list[str]) -> DrawnMap | None:
+    """The map of the structures of largest share; what is too small for one is added to `left_out`."""
     shares: dict[str, float] = {}
     labels: dict[str, str] = {}
     steps: dict[str, int | None] = {}
@@ -263,10 +283,13 @@ def _search(forms: Sequence[FormSummary], deadline: float) -> DrawnMap | None:
             elif program.step is not None and (earlier := steps[key]) is not None:
                 steps[key] = min(earlier, program.step)
     order = sorted(shares, key=lambda key: -shares[key])
-    if len(order) < 3:
+    if len(order) < LEAST_PLACES:
         return None
     places = map_programs([graphs[key] for key in order], deadline)
     order = order[: len(places.x)]
+    if len(order) < LEAST_PLACES:
+        left_out.append("the map of structures: the deadline came first")
+        return None
     return DrawnMap(
         places,
         tuple(shares[key] for key in order),

@@ -9,11 +9,13 @@ import time
 import numpy as np
 import pytest
 
+from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.reports.pictures import drawing
-from synthstats_lightning.reports.pictures.drawing import draw_models
-from synthstats_lightning.reports.pictures.task_pictures import task_pictures
+from synthstats_lightning.reports.pictures.drawing import draw_models, draw_shares
+from synthstats_lightning.reports.pictures.task_pictures import form_shares, task_pictures
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_posterior import RunPosterior
+from synthstats_lightning.sandbox import Sandbox
 from synthstats_lightning.scoring.prediction.draws import PosteriorDraws
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.tasks import TableTask, Task, understand
@@ -111,3 +113,40 @@ def test_names_of_levels_do_not_overlap(levels, monkeypatch, tmp_path):
     boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
     assert len(boxes) == levels
     assert all(left.x1 <= right.x0 + 1.0 for left, right in itertools.pairwise(boxes))
+
+
+def test_forms_of_which_no_predictions_came_have_their_bars(task, forms, monkeypatch, tmp_path):
+    found = pictures(task, forms, late_for(*(f"program {place}" for place in range(len(SHARES)))))
+    assert found.models == ()
+    assert found.shares == form_shares(forms, 4)
+    drawn = []
+    monkeypatch.setattr(drawing, "_save", lambda figure, path: drawn.append(figure))
+    draw_shares("made", found.shares, tmp_path / "posterior.png")
+    assert bars(drawn[0].axes[0]) == pytest.approx(SHARES[:2], rel=1e-3)
+
+
+GRAPHS = [
+    'with pm.Model():\n    a = pm.Normal("a", 0, 1)\n    pm.Normal("y", a, 1, observed=y)',
+    'with pm.Model():\n    a = pm.Normal("a", 0, 1)\n    pm.Laplace("y", a, 1, observed=y)',
+    'with pm.Model():\n    a = pm.Normal("a", 0, 1)\n    b = pm.Normal("b", 0, 1)\n'
+    '    pm.Normal("y", a + b*x, 1, observed=y)',
+]
+
+
+@pytest.mark.parametrize(("seconds", "placed"), [(60.0, 3), (-1.0, None)])
+def test_a_map_is_drawn_of_structures_that_have_places(task, seconds, placed):
+    records = []
+    with Sandbox() as sandbox:
+        for source in GRAPHS:
+            graph = parse_graph(sandbox.build(source, task.schema, task.covariates), task.schema)
+            score = Score(evidence=-1.0, structure=source, graph=graph.to_record())
+            records.append(ProgramRecord("made", source, score, 0.0, -2.0, -2.0, fresh=1))
+    forms = RunPosterior.from_records("made", records, task=task).forms
+    end = time.monotonic() + seconds
+    found = task_pictures(task, forms, {"x": 1.0}, late_for(), plotted=4, deadline=end)
+    if placed is None:
+        assert found.search is None
+        assert "the map of structures: the deadline came first" in found.left_out
+    else:
+        assert found.search is not None
+        assert len(found.search.places.x) == len(found.search.shares) == placed
