@@ -126,16 +126,19 @@ def draw_map(found: DrawnMap, path: Path) -> None:
         found: Places of structures with their shares.
         path: The PNG file.
     """
+    from matplotlib.ticker import MaxNLocator
+
     figure = _figure(8.0, 6.0)
     axes = figure.subplots()
     share = np.asarray(found.shares)
-    known = all(step is not None for step in found.steps)
+    # one colour where steps tell structures apart by nothing
+    known = None not in found.steps and len(set(found.steps)) > 1
     colour: Any = [step or 0 for step in found.steps] if known else COLOURS[0]
     points = axes.scatter(
         found.places.x, found.places.y, s=25 + 1500 * share, c=colour, alpha=0.75, edgecolors="white"
     )
     if known:
-        figure.colorbar(points, label="first seen (step)")
+        figure.colorbar(points, label="first seen (step)", ticks=MaxNLocator(integer=True))
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_title("structures that the search tried; area: posterior share", loc="left", fontsize=10)

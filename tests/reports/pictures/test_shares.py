@@ -11,8 +11,9 @@ import pytest
 
 from synthstats_lightning.programs.validation import parse_graph
 from synthstats_lightning.reports.pictures import drawing
-from synthstats_lightning.reports.pictures.drawing import draw_models, draw_shares
-from synthstats_lightning.reports.pictures.task_pictures import form_shares, task_pictures
+from synthstats_lightning.reports.pictures.drawing import draw_map, draw_models, draw_shares
+from synthstats_lightning.reports.pictures.program_map import place
+from synthstats_lightning.reports.pictures.task_pictures import DrawnMap, form_shares, task_pictures
 from synthstats_lightning.reports.records import ProgramRecord
 from synthstats_lightning.reports.run_posterior import RunPosterior
 from synthstats_lightning.sandbox import Sandbox
@@ -150,3 +151,16 @@ def test_a_map_is_drawn_of_structures_that_have_places(task, seconds, placed):
     else:
         assert found.search is not None
         assert len(found.search.places.x) == len(found.search.shares) == placed
+
+
+@pytest.mark.parametrize(("steps", "bars_of_colour"), [((0, 0, 0), 0), ((0, 1, 2), 1), ((0, None, 2), 0)])
+def test_a_map_has_a_bar_of_colours_where_steps_differ(monkeypatch, tmp_path, steps, bars_of_colour):
+    places = place(np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]))
+    drawn = []
+    monkeypatch.setattr(drawing, "_save", lambda figure, path: drawn.append(figure))
+    draw_map(DrawnMap(places, (0.5, 0.3, 0.2), ("a", "b", "c"), steps), tmp_path / "search.png")
+    points, *others = drawn[0].axes
+    assert points.collections[0].get_offsets()[:, 0].tolist() == pytest.approx(places.x.tolist())
+    assert len(others) == bars_of_colour
+    for axes in others:
+        assert all(float(tick).is_integer() for tick in axes.get_yticks())
