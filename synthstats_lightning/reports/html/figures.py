@@ -195,7 +195,7 @@ def map_figure(
         steps: When each was first seen.
     """
     share = np.asarray(shares, dtype=np.float64)
-    known = None not in steps
+    known = None not in steps and len(set(steps)) > 1
     marker: Figure = {
         "size": 7 + 40 * np.sqrt(share),
         "color": list(steps) if known else COLOURS[0],
