@@ -29,11 +29,22 @@ _SEEN_WORDS = frozenset(
     {
         *("dead", "died", "death", "deceased", "event", "failed", "failure", "fail"),
         *("relapse", "relapsed", "uncensored", "observed", "seen"),
+        *("d", "f", "e"),
     }
 )
 _CUT_WORDS = frozenset(
-    {*("alive", "living", "censored", "survived", "lost", "none"), *("working", "running", "right-censored")}
+    {
+        *("alive", "living", "censored", "survived", "lost", "none"),
+        *("working", "running", "right-censored", "suspended"),
+        *("a", "l", "c", "s"),
+    }
 )
+"""Single letters begin such words: A and D of the alive and dead, F and S of failures and suspensions."""
+_ENTRY = re.compile(
+    r"(.*_)?(t?start|entry|enter|entered|begin|start_?time|t0|left|left_?trunc(ation)?|delay)"
+    r"|(entry|start)_(time|age|day|year)|age_(at_)?(entry|start)"
+)
+"""Names of when a row begins to be watched."""
 
 
 _DOUBTFUL, _CERTAIN = 2.0, 5.0
@@ -104,6 +115,29 @@ def several_outcomes(name: str, reading: Reading, response: str) -> str:
         f"{name} holds {shown} beside {response} and is taken for a covariate; if it says how each time"
         " ended, give a column of 0 and 1 for the event in its place, or leave it out:"
         f" roles: {{{name}: left_out}}"
+    )
+
+
+def late_entry(name: str, entries: Numbers, response: str, values: Numbers) -> str:
+    """What to look at in a column that seems to say from when on each time was watched; empty of others.
+
+    Args:
+        name: Name of the column.
+        entries: What it holds, NaN where a cell is missing.
+        response: Name of the response, of which another column says which were cut short.
+        values: The response, NaN where it is missing.
+    """
+    known = ~(np.isnan(entries) | np.isnan(values))
+    begun, ended = entries[known], values[known]
+    if not (_ENTRY.fullmatch(snake(name)) and len(begun) and begun.min() >= 0):
+        return ""
+    if begun.max() == 0 or not (begun < ended).all():
+        return ""
+    later = int((begun > 0).sum())
+    return (
+        f"{name} is below {response} in every row and above 0 in {later}: if rows are watched from there on"
+        " (late entry, left truncation), no bundled policy's program takes account of it; a column of"
+        f" {response} - {name} as the response says how long each was watched"
     )
 
 

@@ -45,7 +45,7 @@ TOO_MANY_UNITS = "names of something that has hardly two rows each (roles: group
 ENOUGH_UNITS = 8
 """Rows from which on numbers that hardly repeat are names of subjects or sites if their column says so."""
 _IDENTIFIER = re.compile(
-    r"(.*_)?(id|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
+    r"(.*_)?(id\d?|idx|index|rowid|row_?names?|row_?numbers?|uuid|guid|serial|record|unnamed_\d+|column_1|s_?no)"
 )
 _ROW_NUMBER = re.compile(
     r"(.*_)?(row|rows|no|nr|num|number|obs|observation|case|seq|sequence|key|v1|column_\d+)"
@@ -57,7 +57,7 @@ _CODES = re.compile(
 )
 """Numbers that say which school, county or branch a row is of, in names that are cut short."""
 _GROUP = re.compile(
-    r"(.*_)?(id|subject|subj|patient|participant|person|individual|student|pupil|child|teacher|school|class|classroom"
+    r"(.*_)?(id\d?|subject|subj|patient|participant|person|individual|student|pupil|child|teacher|school|class|classroom"
     r"|site|batch|group|cluster|county|district|region|state|country|city|firm|company|plate|litter|block|plot|lab"
     r"|laboratory|rater|judge|hospital|clinic|centre|center|ward|family|household|item|animal|rat|mouse|dog|team"
     r"|player|store|shop|machine|operator|culture|tank|cage|nest|field|farm|herd|village|tribe|dept"

@@ -33,9 +33,10 @@ from synthstats_lightning.tasks.intake.drafts import (
     two_numbers,
 )
 from synthstats_lightning.tasks.intake.encodings import Numbers
-from synthstats_lightning.tasks.intake.events import event_limits, how_read, several_outcomes
+from synthstats_lightning.tasks.intake.events import event_limits, how_read, late_entry, several_outcomes
 from synthstats_lightning.tasks.intake.given_names import GivenNames
 from synthstats_lightning.tasks.intake.limits import read_limits, unless_limits
+from synthstats_lightning.tasks.intake.meaning.clock_numbers import as_hours
 from synthstats_lightning.tasks.intake.meaning.codes import as_names
 from synthstats_lightning.tasks.intake.meaning.copies import telling, told_of
 from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, how_taken, trials
@@ -124,7 +125,8 @@ def understand(
         open_to_us = role is None and name not in said_kinds and name != response
         if not open_to_us or ordered is not None:
             return found
-        return as_names(name, cells, in_steps(unless_limits(cells, found)), missing, raw.decimal_comma)
+        steps = as_hours(name, in_steps(unless_limits(cells, found)))
+        return as_names(name, cells, steps, missing, raw.decimal_comma)
 
     drafts = [Draft(name, read(name), name in named) for name in raw.columns if name in {*chosen, response}]
     own = next(draft for draft in drafts if draft.original == response)
@@ -151,6 +153,9 @@ def understand(
         for each in covariates
         if not each.reading.levels and each.reading.kind in ("number", "boolean")
     }
+    if any(each.role in EVENT_ROLES for each in drafts):
+        told_ends = [late_entry(each, numbers[each], response, own.reading.values) for each in numbers]
+        warnings += filter(None, told_ends)
     if told_by := telling(numbers, own.reading.values):
         warnings.append(told_of(told_by, response))
     # roles are final: names, rows and values follow

@@ -34,6 +34,8 @@ def role(found, name):
         ("died", [bool(seen) for seen in SEEN], "event"),
         ("death", ["yes" if seen else "no" for seen in SEEN], "event"),
         ("status", ["dead" if seen else "alive" for seen in SEEN], "event"),
+        ("status", ["D" if seen else "A" for seen in SEEN], "event"),
+        ("state_status", ["F" if seen else "S" for seen in SEEN], "event"),
         ("status", [seen + 1 for seen in SEEN], "event"),
         ("status", SEEN, "event"),
         ("censored", [1 - seen for seen in SEEN], "censored"),
@@ -217,3 +219,27 @@ def test_a_task_refuses_what_is_no_censoring(censoring, kind, message):
     data = {"x": np.array([5.0, 5.0, 5.0]), "y": np.array([0.0, 1.0, 1.0])}
     with pytest.raises(ValueError, match=message):
         Task("t", "", data, "y", response_kind=kind, censoring=censoring)
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "said"),
+    [
+        ("start", [0.0, 20.0, *([1.0] * 10)], True),
+        ("entry_age", [1.0] * 12, True),
+        ("start", [0.0] * 12, False),  # watched from the beginning
+        ("start", [0.0, 35.0, *([1.0] * 10)], False),  # beyond its time
+        ("dose", [1.0] * 12, False),
+    ],
+)
+def test_late_entry_is_said(name, entries, said):
+    entries = [entry + 0.001 * place for place, entry in enumerate(entries)] if any(entries) else entries
+    found = understand(table(**{name: entries}, event=SEEN), "time")
+    told = [text for text in found.warnings if "left truncation" in text]
+    assert len(told) == said
+    if said:
+        assert f"time - {name}" in told[0]
+
+
+def test_letters_are_words_of_a_status_alone():
+    found = understand(table(ward=["A" if seen else "D" for seen in SEEN]), "time")
+    assert role(found, "ward") not in ("event", "censored")
