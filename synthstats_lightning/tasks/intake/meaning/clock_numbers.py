@@ -17,7 +17,7 @@ _NAME = re.compile(
     r"(.*_)?(time|times|clock|hhmm|hour|hours|dep|departure|arr|arrival)(_.*)?|(dep|arr|crs)_?time"
 )
 LEAST_MINUTES, LEAST_TIMES = 12, 20
-"""Different minutes of the hour, and different times, from which on their all being below 60 is no accident."""
+"""Different minutes of the hour, and times, from which on their all being below 60 is no accident."""
 LAST = 2400
 
 
