@@ -299,4 +299,6 @@ def _format_notes(form: NumberFormat) -> list[str]:
         notes.append(f"{form.prefix} before each number")
     if form.suffix:
         notes.append(f"{form.suffix} after each number")
+    if form.magnitudes:
+        notes.append("K, M and B multiplied out")
     return notes

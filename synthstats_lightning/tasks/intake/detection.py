@@ -1,4 +1,4 @@
-"""Responses that some rows give as `<1.5` or `>200`: beyond what could be recorded."""
+"""Responses that some rows give as `<1.5`, `>200` or `82+`: beyond what could be recorded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from synthstats_lightning.tasks.intake.drafts import Draft
 from synthstats_lightning.tasks.intake.raw_table import Cell, RawTable, distinct_names
 
 _BEYOND = re.compile(r"([<>≤≥])(\s*=)?\s*(\S.*)")
+_AND_MORE = re.compile(r"(.*\d)\s*\+")
+"""A time that was cut short as tables of survival print it: `82+` is 82 or more."""
 _ROLES = {"<": "lower_limit", "≤": "lower_limit", ">": "upper_limit", "≥": "upper_limit"}
 
 
@@ -46,7 +48,7 @@ def with_limits(
         The table, and what the columns are that it has more, by name.
     """
     cells = raw.columns[response]
-    marked = [_BEYOND.fullmatch(cell.strip()) if isinstance(cell, str) else None for cell in cells]
+    marked = [_BEYOND.fullmatch(_signed(cell)) if isinstance(cell, str) else None for cell in cells]
     if not any(marked):
         return raw, {}
     numbers: list[Cell] = [
@@ -72,6 +74,11 @@ def with_limits(
         )
         found[name] = Beyond(role, strict, told)
     return replace(raw, columns=columns), found
+
+
+def _signed(cell: str) -> str:
+    """A cell with its sign before the number."""
+    return _AND_MORE.sub(r"≥\1", cell.strip())
 
 
 def end_counts(drafts: Sequence[Draft], own: Draft, beyond: Mapping[str, Beyond]) -> None:

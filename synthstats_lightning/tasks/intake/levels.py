@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 TRUE_WORDS = frozenset({"true", "yes", "y", "t", "on", "ja", "oui", "si", "sí"})
@@ -104,9 +104,9 @@ def arranged(levels: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     Args:
         levels: Distinct texts of a column.
     """
-    words = {re.sub(r"[_\s]+", " ", level.lower()).strip(): level for level in levels}
-    if len(words) == len(levels) > 1:
-        for order in ORDERS:
+    texts = {re.sub(r"[_\s]+", " ", level.lower()).strip(): level for level in levels}
+    for words in (texts, _without_last(texts)):
+        for order in ORDERS if len(words) == len(levels) > 1 else ():
             if words.keys() <= set(order) and len(words) >= (3 if order[0] in _LETTERS else 2):
                 return tuple(words[word] for word in order if word in words), order[0] not in _CYCLES
     if numbered := _numbered(levels):
@@ -114,6 +114,13 @@ def arranged(levels: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     if bands := _bands(levels):
         return bands, True
     return tuple(sorted(levels)), False
+
+
+def _without_last(words: Mapping[str, str]) -> dict[str, str]:
+    """Words without the last one, if it is the same of all: `slightly worried` and `very worried`."""
+    parts = {text: text.rsplit(" ", 1) for text in words}
+    same = len({part[-1] for part in parts.values()}) == 1 and all(len(part) == 2 for part in parts.values())
+    return {part[0]: words[text] for text, part in parts.items()} if same else {}
 
 
 def _numbered(levels: Sequence[str]) -> tuple[str, ...] | None:

@@ -20,6 +20,8 @@ _AFFIX = re.compile(
     r"^([^\d.,+\s()-]*)\s*([-+]?[\d.,](?:[\d.,\s'’  \u2009\u202f]*\d)?[.,]?(?:[eE][-+]?\d+)?)\s*(.*)$"
 )
 CURRENCIES = frozenset({"$", "€", "£", "¥", "₹", "US$", "USD", "EUR", "GBP", "CHF", "JPY"})
+MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "bn": 1e9, "Bn": 1e9}
+"""What a letter behind a number multiplies it by, where several of them stand in one column."""
 _UNIT = re.compile(r"[A-Za-zµμ°%‰/²³]{1,8}(?:/[A-Za-z0-9²³]{1,6})?")
 
 
@@ -32,12 +34,14 @@ class NumberFormat:
         thousands: Whether groups of three digits are set apart.
         prefix: What stands before each number, such as a currency.
         suffix: What stands after each number, such as a percent sign or a unit.
+        magnitudes: Whether numbers may end in one of `MAGNITUDES`, `3.6K` beside `1.2M`.
     """
 
     decimal_comma: bool = False
     thousands: bool = False
     prefix: str = ""
     suffix: str = ""
+    magnitudes: bool = False
 
     def read(self, text: str) -> float | None:
         """The number that a text is, `None` if it is none.
@@ -54,6 +58,9 @@ class NumberFormat:
             body = sign + body.removeprefix(self.prefix).strip()
         if self.suffix:
             body = body.removesuffix(self.suffix).strip()
+        factor = 1.0
+        if self.magnitudes and (last := next((each for each in MAGNITUDES if body.endswith(each)), "")):
+            body, factor = body.removesuffix(last).strip(), MAGNITUDES[last]
         if self.thousands:
             body = _SPACES.sub("", body)
         if self.decimal_comma:
@@ -67,7 +74,7 @@ class NumberFormat:
                 body = body.replace(",", "")
             if not _NUMBER.fullmatch(body):
                 return None
-        value = float(body)
+        value = factor * float(body)
         return value if math.isfinite(value) else None
 
     @property
@@ -91,8 +98,10 @@ def number_format(texts: Sequence[str], decimal_comma: bool = False) -> NumberFo
     ):
         return PLAIN
     prefix, suffix, bodies = _affixes(texts)
+    magnitudes = _has_magnitudes(texts, prefix)
+    suffix = "" if magnitudes else suffix
     candidates = [
-        NumberFormat(comma, thousands, prefix, suffix)
+        NumberFormat(comma, thousands, prefix, suffix, magnitudes)
         for comma in ((True, False) if decimal_comma else (False, True))
         for thousands in (False, True)
     ]
@@ -150,3 +159,9 @@ def _affixes(texts: Sequence[str]) -> tuple[str, str, list[str]]:
     prefix = prefix if prefix in CURRENCIES else ""
     suffix = suffix if suffix in CURRENCIES or _UNIT.fullmatch(suffix) else ""
     return prefix, suffix, [body.strip() for _, body, _ in parts]
+
+
+def _has_magnitudes(texts: Sequence[str], prefix: str) -> bool:
+    """Whether two magnitudes and more stand behind numbers, or one behind some amounts of money."""
+    behind = {match[3] for text in texts if (match := _AFFIX.match(text))}
+    return behind <= {"", *MAGNITUDES} and len(behind - ({""} if prefix not in CURRENCIES else set())) > 1

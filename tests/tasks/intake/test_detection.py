@@ -31,15 +31,24 @@ def test_limits_stand_in_a_column_of_their_own():
     assert found.encode({"x": [1.0, 2.0]})["y_lower_limit"].tolist() == [-NO_LIMIT] * 2
 
 
+def test_a_plus_behind_a_time_says_that_it_was_cut_short():
+    found = understand(table("3.5+", "4 +"), "y")
+    assert found.censoring == {"upper": "y_upper_limit"}
+    assert found.data["y"].tolist() == [*ABOVE, 3.5, 4.0]
+    assert found.data["y_upper_limit"].tolist() == [*[NO_LIMIT] * 10, 3.5, 4.0]
+
+
 def test_limits_of_counts_are_their_last_value():
-    counts = {"x": list(range(9)), "y": ["3", "5", "2", "7", "4", "<2", "<=2", "> 8", "≥8"]}
+    counts = {"x": list(range(9)), "y": ["3", "5", "2", "7", "4", "<2", "<=2", "> 8", "8+"]}
     found = understand(counts, "y", kind="count")
     assert found.data["y"].tolist() == [3, 5, 2, 7, 4, 1, 2, 9, 8]
     assert found.data["y_lower_limit"][5:7].tolist() == [1, 2]
     assert found.data["y_upper_limit"][7:].tolist() == [9, 8]
 
 
-@pytest.mark.parametrize("cells", [["<18", "adult", ">25"] * 4, ["low", "<1.5", "high"] * 4])
+@pytest.mark.parametrize(
+    "cells", [["<18", "adult", ">25"] * 4, ["low", "<1.5", "high"] * 4, ["A", "A+", "B"] * 4]
+)
 def test_other_columns_are_left_alone(cells):
     with pytest.raises(ValueError, match="a response must be numbers"):
         understand({"x": list(range(12)), "y": cells}, "y")

@@ -28,6 +28,13 @@ from synthstats_lightning.tasks.intake.levels import arranged
         (["Some", "None", "Marked"], ["None", "Some", "Marked"], True),
         (["H", "L", "M"], ["L", "M", "H"], True),
         (["M", "H"], ["H", "M"], False),
+        (
+            ["Very satisfied", "Not at all satisfied", "Slightly  satisfied"],
+            ["Not at all satisfied", "Slightly  satisfied", "Very satisfied"],
+            True,
+        ),
+        (["red wine", "low wine"], ["low wine", "red wine"], False),
+        (["very satisfied", "slightly happy"], ["slightly happy", "very satisfied"], False),
         (["obese", "normal"], ["normal", "obese"], True),
         (["plot 10", "plot 2"], ["plot 2", "plot 10"], False),
         (["setosa", "virginica", "Adelie"], ["Adelie", "setosa", "virginica"], False),

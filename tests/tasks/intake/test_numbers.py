@@ -64,3 +64,21 @@ def test_a_number_that_may_mean_missing_is_asked_about():
 
 def test_digits_with_zeros_before_them_are_names():
     assert read_column("zip", ["02139", "10001", "02139", "60601"]).kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["$3.6K", "$1.2M", "$7", "-$2K"], [3600.0, 1.2e6, 7.0, -2000.0]),
+        (["1.5k", "2M", "3"], [1500.0, 2e6, 3.0]),
+        (["2,5k", "1,2M", "3,75"], [2500.0, 1.2e6, 3.75]),
+        (["3.6K", "4K"], [3.6, 4.0]),  # a unit of all
+        (["12", "12B", "14"], [12.0, None, 14.0]),  # a house beside others
+        (["5k", "6M", "7x"], [5.0, None, None]),
+    ],
+)
+def test_magnitudes_are_multiplied_out_where_they_differ(texts, values):
+    form = number_format(texts)
+    assert [form.read(text) for text in texts] == [
+        value if value is None else pytest.approx(value) for value in values
+    ]
