@@ -40,6 +40,7 @@ from synthstats_lightning.tasks.intake.meaning.clock_numbers import as_hours
 from synthstats_lightning.tasks.intake.meaning.codes import as_names
 from synthstats_lightning.tasks.intake.meaning.copies import telling, told_of
 from synthstats_lightning.tasks.intake.meaning.failures import FAILURES, how_taken, trials
+from synthstats_lightning.tasks.intake.meaning.wide_form import wide_form
 from synthstats_lightning.tasks.intake.names import python_names
 from synthstats_lightning.tasks.intake.response_kind import heaped_end
 from synthstats_lightning.tasks.intake.roles import EVENT_ROLES, LIMIT_ROLES, LIMITS_OF_ROWS, ROLES
@@ -156,6 +157,7 @@ def understand(
     if any(each.role in EVENT_ROLES for each in drafts):
         told_ends = [late_entry(each, numbers[each], response, own.reading.values) for each in numbers]
         warnings += filter(None, told_ends)
+    warnings += filter(None, [wide_form(list(numbers), response)])
     if told_by := telling(numbers, own.reading.values):
         warnings.append(told_of(told_by, response))
     # roles are final: names, rows and values follow
