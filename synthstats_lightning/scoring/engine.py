@@ -50,6 +50,7 @@ from synthstats_lightning.scoring.prediction.diagnostics import (
 from synthstats_lightning.scoring.prediction.observed_rows import observed_posterior
 from synthstats_lightning.scoring.prediction.recorded import Check, spacing_of, use_recorded
 from synthstats_lightning.scoring.prediction.whole_model import WithWholeModel
+from synthstats_lightning.scoring.resolution import check_resolved
 from synthstats_lightning.scoring.score import Score
 from synthstats_lightning.scoring.seeds import graph_seed
 from synthstats_lightning.scoring.settings import Deadline, EngineSettings
@@ -124,6 +125,8 @@ def score_graph(
             exact = rounding is None or check is not None
             if exact and canonical.dtypes[canonical.response] != "int64":
                 check_bounded(RowSubset(density, len(response) - held_out), density, response)
+                if check is None:
+                    check_resolved(density, response, shown_rows, torch.Generator().manual_seed(seed ^ GUARD))
             target = integrate(density)
             if not is_integrated(target):
                 check_foreseen(canonical, target.dimension, fewer)
