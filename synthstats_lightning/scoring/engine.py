@@ -124,9 +124,11 @@ def score_graph(
             check_prior(density, torch.Generator().manual_seed(seed))
             exact = rounding is None or check is not None
             if exact and canonical.dtypes[canonical.response] != "int64":
-                check_bounded(RowSubset(density, len(response) - held_out), density, response)
+                seen = len(response) - held_out
+                check_bounded(RowSubset(density, seen), density, response)
                 if check is None:
-                    check_resolved(density, response, shown_rows, torch.Generator().manual_seed(seed ^ GUARD))
+                    generator = torch.Generator().manual_seed(seed ^ GUARD)
+                    check_resolved(density, response[:seen], shown_rows, generator)
             target = integrate(density)
             if not is_integrated(target):
                 check_foreseen(canonical, target.dimension, fewer)

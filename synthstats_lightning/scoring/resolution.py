@@ -24,6 +24,8 @@ from synthstats_lightning.scoring.density.target import Target, evaluate, is_cou
 DRAWS = 256
 """Draws from the prior in each of two means that must both be too high: by Markov's inequality one of them
 is so by chance, for an honest row, as often as its density is above what it may be."""
+LEAST_DRAWS, MOST_DENSITIES = 16, 2**20
+"""Of many rows fewer: as many as make so many densities together, and no fewer than that."""
 SHARE_OF_GAP = 0.01
 """A repeated value is recorded to no less than this share of its distance from the next."""
 
@@ -59,21 +61,23 @@ def check_resolved(target: Target, response: NDArray[Any], first: int, generator
     Args:
         target: The model of all rows, of a continuous response that counts as exact; rows with one joint
             density are let pass.
-        response: The response's values `[rows]`.
+        response: Values `[rows]` of scored rows and, before them, of those that only condition; held-out
+            rows, which follow, are not among them.
         first: Rows at the start that only condition, and are not looked at.
         generator: Source of draws from the prior.
 
     Raises:
         ProgramFailure: `UNBOUNDED`, naming the row.
     """
-    if is_coupled(target):
+    if is_coupled(target) or len(response) <= first:
         return
     width = widths(response)[first:]
+    draws = max(LEAST_DRAWS, min(DRAWS, MOST_DENSITIES // max(1, len(response))))
     found = torch.full((len(width),), math.inf, dtype=torch.float64)
     with torch.no_grad():
         for _ in range(2):
-            theta = target.sample_prior(DRAWS if target.dimension > 0 else 1, generator)
-            rows = evaluate(target, theta).log_likelihood[:, first:]
+            theta = target.sample_prior(draws if target.dimension > 0 else 1, generator)
+            rows = evaluate(target, theta).log_likelihood[:, first : len(response)]
             found = torch.minimum(found, rows.logsumexp(0) - math.log(len(theta)))
     known = width > 0
     excess = np.where(known, found.numpy() + np.log(np.where(known, width, 1.0)), -math.inf)

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from synthstats_lightning.programs.failure import OUT_OF_TIME, FailureCategory, ProgramFailure
 
-ENGINE_VERSION = "44"
+ENGINE_VERSION = "45"
 """Part of every cache key and of no seed: raise it when a change may move a score."""
 
 LastScore = Literal["evidence", "elpd", "heldout_lpd"]

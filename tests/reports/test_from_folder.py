@@ -91,7 +91,8 @@ def test_report_of_a_killed_run(tmp_path):
     assert "of the posterior on programs not seen" in text
     assert "failed: 2 of 7 sampled programs, raised" in text
     assert "learned 6.50, at least" in text
-    assert not (folder / "posterior.png").exists(), "there is no task to draw"
+    assert (folder / "posterior.png").exists(), "of the shares, though there is no task to draw"
+    assert not (folder / "checks.png").exists()
     assert "<code>curve</code>" in (folder / "report.html").read_text()
 
 
