@@ -41,7 +41,7 @@ _CUT_WORDS = frozenset(
 )
 """Single letters begin such words: A and D of the alive and dead, F and S of failures and suspensions."""
 _ENTRY = re.compile(
-    r"(.*_)?(t?start|entry|enter|entered|begin|start_?time|t0|left|left_?trunc(ation)?|delay)"
+    r"(.*_)?(t?start|entry|enter|entered|begin|start_?time|t0|left_?trunc(ation)?|delayed_?entry)"
     r"|(entry|start)_(time|age|day|year)|age_(at_)?(entry|start)"
 )
 """Names of when a row begins to be watched."""
